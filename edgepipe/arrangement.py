@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from edgepipe.boards import Board
 from edgepipe.bundle import buffers
@@ -22,10 +22,12 @@ from edgepipe.names import printable, suggest
 from edgepipe.partition import depthwise
 from edgepipe.partition.cores import StageCores, divide
 from edgepipe.partition.depthwise import MEBIBYTE
+from edgepipe.partition.foreign import target
 from edgepipe.partition.memory_fit import moved_to_fit
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import Segment, place, segment
 from edgepipe.partition.reasons import VtaCheck
+from edgepipe.partition.rules.generators import with_calls
 from edgepipe.partition.short_stages import without_short_stages
 from edgepipe.partition.split import StageModule, split_by_groups
 from edgepipe.progress import Progress
@@ -39,11 +41,29 @@ _MOST_NAMES = 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
     """What a user can ask for: cuts, devices of operators, and ``depthwise``, one of
-    ``partition.choices.DEPTHWISE``."""
+    ``partition.choices.DEPTHWISE``. ``generators`` are code generators that operators of
+    ``placement`` are requested from, by operator."""
 
     cuts: tuple[str, ...] = ()
     placement: Mapping[str, str] = field(default_factory=dict)
     depthwise: str = "auto"
+    generators: Mapping[str, str] = field(default_factory=dict)
+
+    def placed(self, targets: Mapping[str, str]) -> Wishes:
+        """Return the wishes with ``targets`` by operator, each a device or ``device/generator``.
+
+        Wishes that were there before take precedence.
+        """
+        split = {name: target(text) for name, text in targets.items()}
+        ours = self.placement
+        return replace(
+            self,
+            placement={name: device for name, (device, _) in split.items()} | dict(ours),
+            generators={
+                name: made for name, (_, made) in split.items() if made and name not in ours
+            }
+            | dict(self.generators),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +107,10 @@ def arrange(
     moved: dict[str, str] = {}
     while True:
         choice = partition(quantized, check, board, wishes, moved)
-        stages = plan_stages(quantized, choice.segments, board)
+        segments = with_calls(
+            choice.segments, check.book, wishes.generators, quantized.output_names
+        )
+        stages = plan_stages(quantized, segments, board)
         tensors = border_tensors(quantized, stages, board)
         programs = {}
         for stage in stages:

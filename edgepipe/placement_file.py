@@ -15,6 +15,7 @@ from edgepipe.errors import PartitionError
 from edgepipe.exports import Export
 from edgepipe.names import printable, suggest
 from edgepipe.partition.choices import DEVICES
+from edgepipe.partition.foreign import SEPARATOR, target
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.rules import toml_lines
 
@@ -76,6 +77,12 @@ def to_toml(arranged: Arrangement, operators: Sequence[Operator], cuts: Sequence
     Raises ``PartitionError`` for a name that TOML cannot hold.
     """
     placed = {p.operator.name: p for stage in arranged.stages for p in stage.segment.operators}
+    generators = {
+        name: f"{SEPARATOR}{call.generator}"
+        for stage in arranged.stages
+        for call in stage.segment.calls
+        for name in call.operators
+    }
     lines = [
         f"{_HEADER}format = {FORMAT}",
         f"network = {_string(digest(operators))}",
@@ -86,7 +93,8 @@ def to_toml(arranged: Arrangement, operators: Sequence[Operator], cuts: Sequence
     for operator in operators:
         found = placed[operator.name]
         comment = printable(f"{operator.kind}: {found.reason}")
-        lines.append(f"{_string(operator.name)} = {_string(found.device)}  # {comment}")
+        where = found.device + generators.get(operator.name, "")
+        lines.append(f"{_string(operator.name)} = {_string(where)}  # {comment}")
     return "\n".join(lines) + "\n"
 
 
@@ -127,7 +135,7 @@ def read(path: Path) -> Placement:
         File, document, toml_lines.at(path, top.get(wrong, 0)), PartitionError
     )
     for name, device in devices.items():
-        if device not in DEVICES:
+        if not isinstance(device, str) or target(device)[0] not in DEVICES:
             raise PartitionError(
                 f"{toml_lines.at(path, lines.get(name, 0))}: operators: {printable(name)}: device "
                 f"{device!r} is unknown",
@@ -175,11 +183,8 @@ def combined(wishes: Wishes, placement: Placement | None, operators: Sequence[Op
             raise PartitionError(
                 f"{placement.path}: cuts: operator {cut!r} is unknown", hint=suggest(cut, names)
             )
-    return replace(
-        wishes,
-        cuts=tuple(dict.fromkeys([*placement.cuts, *wishes.cuts])),
-        placement={**placement.devices, **wishes.placement},
-    )
+    cuts = tuple(dict.fromkeys([*placement.cuts, *wishes.cuts]))
+    return replace(wishes, cuts=cuts).placed(placement.devices)
 
 
 @contextlib.contextmanager

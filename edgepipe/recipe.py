@@ -24,6 +24,7 @@ from edgepipe.bundle import network as network_file
 from edgepipe.bundle.decoder_files import DecoderFiles
 from edgepipe.bundle.manifest import MOST_VERSION, FileEntry, Manifest
 from edgepipe.bundle.network import NetworkRecord
+from edgepipe.codegen.foreign_trial import try_calls
 from edgepipe.codegen.stages import CompiledStage, compile_stage
 from edgepipe.decoder_trial import try_decoder
 from edgepipe.description import NetworkDescription
@@ -99,7 +100,7 @@ class BuildOptions:
     @property
     def wishes(self) -> Wishes:
         """What is asked for of the arrangement."""
-        return Wishes(cuts=self.cuts, placement=self.placement, depthwise=self.depthwise)
+        return Wishes(cuts=self.cuts, depthwise=self.depthwise).placed(self.placement)
 
     def __post_init__(self) -> None:
         scheme_file.require_ranges(self.calibration, self.scheme)
@@ -173,6 +174,10 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     wishes = placement_file.combined(options.wishes, placement, check.operators)
     with placement_file.naming_lines(placement, options.placement):
         arranged = arrange(quantized, check, options.board, wishes, progress)
+    calls = [call for stage in arranged.stages for call in stage.segment.calls]
+    if calls:
+        progress.step(f"trying functions of code generators ({len(calls)})")
+        try_calls(calls, {o.name: o for o in check.operators}, quantized.module)
     record = network_record(check, options.board)
     begin("running integer Relax for the golden output")
     golden = golden_tensors(quantized, frames[0])

@@ -14,6 +14,7 @@ from typing import Any
 from edgepipe.cli.commands import COMMANDS
 from edgepipe.errors import PartitionError
 from edgepipe.partition.choices import DEPTHWISE, DEVICES
+from edgepipe.partition.foreign import target
 from edgepipe.picture_size import MOST_PIXELS
 
 MOST = 1_000_000_000
@@ -118,7 +119,8 @@ def add_arrangement(parser: argparse._ActionsContainer) -> None:
         action="append",
         default=[],
         metavar="OP=arm|vta",
-        help="run an operator on this device (repeatable)",
+        help="run an operator on this device (repeatable); arm/NAME: with this code generator of "
+        "--rules",
     )
     parser.add_argument(
         "--depthwise",
@@ -168,7 +170,7 @@ def placement(texts: Sequence[str]) -> dict[str, str]:
     overrides: dict[str, str] = {}
     for text in texts:
         name, _, device = text.rpartition("=")
-        if not name or device not in DEVICES:
+        if not name or target(device)[0] not in DEVICES:
             raise PartitionError(
                 f"--place {text}: expected OPERATOR=arm or OPERATOR=vta",
                 hint="`edgepipe inspect BUNDLE --operators` lists the operators",

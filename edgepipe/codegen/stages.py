@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from edgepipe.codegen.arm.layouts import Blocks, Layout
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.errors import FAULT, CodegenError, advise
 from edgepipe.partition.cores import StageCores
+from edgepipe.partition.foreign import ForeignCall
 from edgepipe.partition.placement import Segment
 from edgepipe.partition.split import StageModule
 from edgepipe.progress import Progress
@@ -62,7 +63,10 @@ def compile_stage(
                 fallback_folder, lambda work: _compile_arm(work, stage, tensors, board, progress)
             )
     else:
-        files = _files(folder, lambda work: _compile_arm(work, stage, tensors, board, progress))
+        files = _files(
+            folder,
+            lambda work: _compile_arm(work, stage, tensors, board, progress, segment.calls),
+        )
     threads = board.threads.vta if segment.device == "vta" else board.threads.arm
     entry = Stage(
         name=name,
@@ -121,6 +125,7 @@ def _compile_arm(
     tensors: Mapping[str, Tensor],
     board: Board,
     progress: Progress,
+    calls: Sequence[ForeignCall] = (),
 ) -> None:
     blocked = Blocks(block=board.accelerator.block_in, batch=board.accelerator.batch)
 
@@ -132,6 +137,7 @@ def _compile_arm(
         input_layouts=layouts(stage.inputs),
         output_layouts=layouts(stage.outputs),
         arches=architectures(board),
+        calls=calls,
         progress=progress,
     )
     artifact.write(work)

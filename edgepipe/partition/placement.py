@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from edgepipe.errors import LayerError, PartitionError
 from edgepipe.names import suggest
 from edgepipe.partition.choices import DEVICES
+from edgepipe.partition.foreign import ForeignCall
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.rules import combinations
 from edgepipe.partition.rules.book import RuleBook
@@ -26,10 +27,14 @@ class PlacedOperator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Neighbouring operators of one device, which become one stage."""
+    """Neighbouring operators of one device, which become one stage.
+
+    ``calls`` are those that a user's code generator computes.
+    """
 
     device: str
     operators: tuple[PlacedOperator, ...]
+    calls: tuple[ForeignCall, ...] = ()
 
 
 def place(

@@ -58,9 +58,10 @@ def _extents(constants: records.Int32Array) -> Size:
 class Chains:
     """Which operators of a stage kernels compute on the way, and the parts of kernels for them.
 
-    ``outputs`` are the stage's, ``generic`` the operators that TVM lowers. ``picture`` returns a
-    tensor's place in memory, ``constant`` the operand of an array. ``inside`` are the layers that
-    their only reader computes, by tensor, and ``ended`` the tables that end the kernel before them.
+    ``outputs`` are the stage's, ``generic`` the operators that TVM lowers or users' functions
+    compute. ``picture`` returns a tensor's place in memory, ``constant`` the operand of an array.
+    ``inside`` are the layers that their only reader computes, by tensor, and ``ended`` the tables
+    that end the kernel before them.
     """
 
     operators: Sequence[Operator]
@@ -106,10 +107,11 @@ class Chains:
 
     def table_after(self, name: str) -> records.Table | None:
         """Return the table that alone reads a tensor inside the stage, if there is one."""
-        readers = [o.layer for o in self.operators if name in o.inputs]
-        if len(readers) == 1 and isinstance(readers[0], records.Table):
-            return readers[0] if name not in self.outputs else None
-        return None
+        readers = [o for o in self.operators if name in o.inputs]
+        if len(readers) != 1 or name in self.outputs or readers[0].name in self.generic:
+            return None
+        layer = readers[0].layer
+        return layer if isinstance(layer, records.Table) else None
 
     def _is_inside(self, spec: records.TensorSpec) -> bool:
         """Return whether the only reader of a picture computes it on the way, element by element.

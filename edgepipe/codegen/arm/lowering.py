@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from edgepipe.codegen.arm import foreign
 from edgepipe.codegen.arm.chains import Chains, Pointwise
 from edgepipe.codegen.arm.channelwise import (
     ConcatKernel,
@@ -26,6 +27,7 @@ from edgepipe.codegen.arm.layouts import NCHW, NHWC, PIXELS, Layout, Nchw, View
 from edgepipe.codegen.arm.plan import Operand, PlanBuilder
 from edgepipe.codegen.arm.pointwise import PointwiseKernel
 from edgepipe.errors import FAULT, CodegenError
+from edgepipe.partition.foreign import ForeignCall
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.operators import input_table
 from edgepipe.tvm_adapter import IRModule, Main, Tensor
@@ -75,6 +77,7 @@ class Lowering:
     operators: tuple[Operator, ...]
     input_layouts: Mapping[str, Layout]
     output_layouts: Mapping[str, Layout]
+    calls: Sequence[ForeignCall] = ()
     plan: PlanBuilder = field(default_factory=PlanBuilder)
     kernels: dict[str, Kernel] = field(default_factory=dict)
     _symbols: dict[Kernel, str] = field(default_factory=dict)
@@ -84,20 +87,29 @@ class Lowering:
     _shapes: dict[str, Tensor] = field(default_factory=dict)
     _generic: set[str] = field(default_factory=set)
     _chains: Chains = field(init=False)
+    _foreign: set[str] = field(default_factory=set)
 
     def run(self) -> None:
         """Lower everything; raises CodegenError that names an operator that cannot be lowered."""
         self._declare()
         run: list[Operator] = []
-        self._generic = _generic(self.operators)
+        ends = {call.operators[-1]: call for call in self.calls}
+        self._foreign = {name for call in self.calls for name in call.operators}
+        self._generic = _generic(self.operators) - self._foreign
         self._chains = Chains(
             operators=self.operators,
             outputs=self._outputs,
-            generic=self._generic,
+            generic=self._generic | self._foreign,
             picture=self._picture,
             constant=self._constant,
         )
         for operator in self.operators:
+            if operator.name in self._foreign:
+                self._lower_generic(run)
+                run = []
+                if operator.name in ends:
+                    self._lower_foreign(ends[operator.name])
+                continue
             if operator.name in self._generic:
                 run.append(operator)
                 continue
@@ -221,6 +233,7 @@ class Lowering:
             if (
                 isinstance(layer, records.Conv | records.TransposedConv)
                 and not _has_projections(layer)
+                and readers[0].name not in self._foreign
                 and all(term.tensor.name != operator.output for term in layer.terms)
             ):
                 self._tables[operator.output] = (frame, table)
@@ -360,6 +373,26 @@ class Lowering:
             self._placed[name] = [Placed(operand, view)]
             if name in self._outputs:
                 self._to_output(name, self._placed[name][0])
+
+    def _lower_foreign(self, call: ForeignCall) -> None:
+        """Add the call of a user's function; what it reads and writes is in C order."""
+        chain = [o for o in self.operators if o.name in call.operators]
+        args = [self._array(name) for name in foreign.inputs(chain)]
+        args += map(self._constant, foreign.constants(chain))
+        made = self._shapes[chain[-1].output]
+        target = self._generic_target(made.name) or self.plan.add_temporary(made.dtype, made.shape)
+        shapes = foreign.shapes([operand.shape for operand in (*args, target)])
+        args.insert(0, self._constant(shapes))
+        kernel = foreign.ForeignKernel(
+            function=call.function,
+            read=tuple((operand.shape, operand.dtype) for operand in args),
+            made=(target.shape, target.dtype),
+        )
+        self._call(chain[-1].name, kernel, [*args, target])
+        placed = Placed(target, self._view(made, NCHW))
+        self._placed[made.name] = [placed]
+        if made.name in self._outputs:
+            self._to_output(made.name, placed)
 
     def _generic_target(self, name: str) -> Operand | None:
         output = self._outputs.get(name)

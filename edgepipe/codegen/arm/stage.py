@@ -19,6 +19,7 @@ from edgepipe.codegen.arm.lowering import Lowering
 from edgepipe.codegen.arm.plan import Library, Named
 from edgepipe.codegen.arm.targets import find_architecture
 from edgepipe.errors import CodegenError
+from edgepipe.partition.foreign import ForeignCall
 from edgepipe.partition.operators import match_operators
 from edgepipe.progress import Progress, Silent
 from edgepipe.tvm_adapter import IRModule, read_main
@@ -48,11 +49,13 @@ def compile_arm_stage(
     input_layouts: Mapping[str, Layout] | None = None,
     output_layouts: Mapping[str, Layout] | None = None,
     arches: Sequence[str] = ("x86_64", "aarch64"),
+    calls: Sequence[ForeignCall] = (),
     progress: Progress | None = None,
 ) -> ArmStageArtifact:
     """Compile ``main`` of an integer-Relax module for every architecture of ``arches``.
 
     Layouts are given by tensor name; a tensor without one is in C order (a camera frame unchanged).
+    ``calls`` are those of users' functions, for operators that these compute.
     The same input gives the same bytes. Raises CodegenError for an unknown architecture or tensor
     name, an operator that TVM cannot lower, and a missing linker.
     """
@@ -65,15 +68,17 @@ def compile_arm_stage(
         operators=match_operators(module),
         input_layouts=_known(input_layouts or {}, [p.name for p in main.params], "input"),
         output_layouts=_known(output_layouts or {}, main.outputs, "output"),
+        calls=calls,
     )
     lowering.run()
     files: dict[str, bytes] = {}
     described: dict[str, list[Library]] = {arch.name: [] for arch in architectures}
     scratch_bytes = 0
+    sources = tuple(dict.fromkeys(source for call in calls for source in call.sources))
     variants = [(arch, variant) for arch in architectures for variant in arch.variants]
     for done, (arch, variant) in enumerate(variants):
         progress.update(done, len(variants))
-        compiled = compile_kernels(lowering.kernels, arch, variant)
+        compiled = compile_kernels(lowering.kernels, arch, variant, sources)
         scratch_bytes = max(scratch_bytes, compiled.scratch_bytes)
         files[variant.file] = compiled.library
         described[arch.name].append(Library(variant.file, variant.cpu_features))

@@ -52,7 +52,7 @@ class RuleBook:
         if why:
             raise LayerError(why)
         for rules in self._of(device):
-            rule = self._deciding(rules, operator)
+            rule = self.deciding(rules, operator)
             if rule is not None and rule.check in self._checks:
                 self._checks[rule.check](operator)
 
@@ -67,12 +67,26 @@ class RuleBook:
         for rules in self._of(device):
             for rule in rules.rules:
                 if rule.is_pattern and rule.can is False:
-                    for chain in self._chains(rule):
+                    for chain in self.chains(rule):
                         yield chain, self._filled(rule.why, chain[-1])
 
     def has_patterns(self) -> bool:
         """Return whether any rule is about several operators."""
-        return any(rule.is_pattern for rules in self._sets for rule in rules.rules)
+        own = (rules for rules in self._sets if not rules.code_generator)
+        return any(rule.is_pattern for rules in own for rule in rules.rules)
+
+    def generators(self) -> Iterator[RuleSet]:
+        """Yield the sets of users' code generators, in the order of precedence."""
+        return (rules for rules in self._sets if rules.code_generator)
+
+    def unsuited(self, operator: Operator, generator: str) -> str:
+        """Return why a code generator does not compute an operator, as far as its rules say it."""
+        for rules in self.generators():
+            if rules.code_generator == generator:
+                rule = self.deciding(rules, operator)
+                if rule is not None and rule.can is False:
+                    return self._filled(rule.why, operator)
+        return "no rule of its file allows it as it is placed"
 
     def preference(self, operator: Operator, position: str) -> Preference | None:
         """Return what the tables prefer for an operator at this ``position`` in the network.
@@ -87,7 +101,7 @@ class RuleBook:
 
     def _preferred(self, operator: Operator, position: str) -> Preference | None:
         for rules in self._sets:
-            for rule in rules.rules:
+            for rule in () if rules.code_generator else rules.rules:
                 if rule.should is None or not self._applies(rule.members[0], operator, position):
                     continue
                 other = "arm" if rules.device == "vta" else "vta"
@@ -96,9 +110,9 @@ class RuleBook:
         return None
 
     def _of(self, device: str) -> Iterator[RuleSet]:
-        return (rules for rules in self._sets if rules.device == device)
+        return (r for r in self._sets if r.device == device and not r.code_generator)
 
-    def _deciding(self, rules: RuleSet, operator: Operator) -> Rule | None:
+    def deciding(self, rules: RuleSet, operator: Operator) -> Rule | None:
         """Return the first rule that says whether the operator can run alone."""
         for rule in rules.rules:
             if rule.can is None or rule.is_pattern:
@@ -112,7 +126,7 @@ class RuleBook:
     ) -> str:
         """Return why some table refuses an operator, unless it allows a chain that ``counts``."""
         for rules in self._of(device):
-            rule = self._deciding(rules, operator)
+            rule = self.deciding(rules, operator)
             why = rules.otherwise if rule is None else "" if rule.can else rule.why
             if why and not any(map(counts, self._allowed_chains(rules, operator))):
                 return self._filled(why, operator)
@@ -122,9 +136,9 @@ class RuleBook:
         """Yield the chains with ``operator`` that a pattern of one table allows."""
         for rule in rules.rules:
             if rule.is_pattern and rule.can:
-                yield from (chain for chain in self._chains(rule) if operator in chain)
+                yield from (chain for chain in self.chains(rule) if operator in chain)
 
-    def _chains(self, rule: Rule) -> Iterator[tuple[Operator, ...]]:
+    def chains(self, rule: Rule) -> Iterator[tuple[Operator, ...]]:
         """Yield the chains that a pattern describes; each operator reads the one before it."""
         for operator in self._facts.operators:
             yield from self._ending_with(operator, rule.members)

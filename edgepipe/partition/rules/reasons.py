@@ -17,6 +17,7 @@ class Reasons:
     """A text for each reason, as ``edgepipe inspect`` shows it."""
 
     fits: str
+    computed: str
     requested: str
     weights: str
     tensors: str

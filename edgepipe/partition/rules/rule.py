@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 Value = int | bool | str | tuple[str, ...]
 """A fact about an operator."""
@@ -104,7 +105,7 @@ class Rule:
     ``members`` is one entry for operators alone. Several are a pattern: a chain of operators, each
     of which reads the one before. ``can`` and ``should`` are None where the rule says nothing;
     ``why`` is the reason if either is False, ``check`` names the code that decides what the table
-    cannot (``book.Checks``).
+    cannot (``book.Checks``), ``function`` the function that a user's code generator has for it.
     """
 
     members: tuple[Member, ...]
@@ -112,6 +113,7 @@ class Rule:
     should: bool | None = None
     why: str = ""
     check: str = ""
+    function: str = ""
 
     @property
     def is_pattern(self) -> bool:
@@ -124,10 +126,13 @@ class RuleSet:
     """The rules of one file, all about ``device``; the first that applies decides.
 
     ``otherwise`` is the reason for operators that no rule mentions; without it the file says
-    nothing about them.
+    nothing about them. With a ``code_generator`` the rules say what its functions, in the C files
+    ``sources``, can compute, and refuse the device nothing.
     """
 
     device: str
     rules: tuple[Rule, ...]
     otherwise: str = ""
     where: str = ""
+    code_generator: str = ""
+    sources: tuple[Path, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from edgepipe import schema
 from edgepipe.errors import PartitionError
 from edgepipe.names import suggest
 from edgepipe.partition.choices import DEVICES
+from edgepipe.partition.foreign import OWN
 from edgepipe.partition.rules import toml_lines
 from edgepipe.partition.rules.rule import (
     ANY_KIND,
@@ -31,6 +33,8 @@ CHECKS = ("vta_program",)
 """The code that a rule may name: whether the VTA's compiler finds a program for the operator."""
 
 _FOLDER = Path(__file__).parent
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_FUNCTION = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,8 @@ class File:
     format: int
     device: str
     otherwise: str = ""
+    code_generator: str = ""
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +57,7 @@ class RuleKeys:
     should: bool | None = None
     why: str = ""
     check: str = ""
+    function: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +82,15 @@ def rule_sets(paths: Sequence[Path]) -> tuple[RuleSet, ...]:
 
     Raises ``PartitionError`` for files that ``read`` refuses.
     """
-    return (*map(read, paths), *built_in())
+    sets = tuple(map(read, paths))
+    names = [rules.code_generator for rules in sets if rules.code_generator]
+    for name in names:
+        if names.count(name) > 1:
+            raise PartitionError(
+                f"code generator {name!r} is in {names.count(name)} files of rules",
+                hint="give each code generator one file",
+            )
+    return (*sets, *built_in())
 
 
 def read(path: Path) -> RuleSet:
@@ -113,15 +128,63 @@ def read(path: Path) -> RuleSet:
         lines = [0] * len(tables)
     where = toml_lines.at(path, top.get("otherwise", 0))
     _check_text(found.otherwise, where)
+    generator_line = top.get("code_generator", top.get("sources", 0))
+    sources = _sources(found, path, toml_lines.at(path, generator_line))
+    rules = []
+    for number, (table, line) in enumerate(zip(tables, lines, strict=True), 1):
+        place = f"{toml_lines.at(path, line)}: rule {number}"
+        rule = _rule(table, place)
+        _check_function(rule, found.code_generator, place)
+        rules.append(rule)
     return RuleSet(
         device=found.device,
-        rules=tuple(
-            _rule(table, f"{toml_lines.at(path, line)}: rule {number}")
-            for number, (table, line) in enumerate(zip(tables, lines, strict=True), 1)
-        ),
+        rules=tuple(rules),
         otherwise=found.otherwise,
         where=str(path),
+        code_generator=found.code_generator,
+        sources=sources,
     )
+
+
+def _sources(found: File, path: Path, where: str) -> tuple[Path, ...]:
+    """Return the C files of a code generator, which are named relative to the file of rules."""
+    name = found.code_generator
+    if bool(name) != bool(found.sources):
+        raise PartitionError(
+            f"{where}: expected code_generator and sources together",
+            hint="name the code generator and its C files, or neither",
+        )
+    if name and (found.device != "arm" or not _NAME.fullmatch(name) or name in OWN.values()):
+        raise PartitionError(
+            f"{where}: code generator {name!r} for {found.device} cannot be used",
+            hint='a name of your own in small letters, beside device = "arm"',
+        )
+    sources = tuple(path.parent / source for source in found.sources)
+    for source in sources:
+        if not source.is_file():
+            raise PartitionError(
+                f"{where}: {source}: no such file", hint="name C files beside the file of rules"
+            )
+    return sources
+
+
+def _check_function(rule: Rule, generator: str, where: str) -> None:
+    """Raise ``PartitionError`` unless a code generator's rules have functions, and no others."""
+    if bool(rule.function) != bool(generator and rule.can):
+        raise PartitionError(
+            f"{where}: function {rule.function!r} does not fit",
+            hint="rules with can = true of files with a code_generator name a function, no others",
+        )
+    if rule.function and not _FUNCTION.fullmatch(rule.function):
+        raise PartitionError(
+            f"{where}: function {rule.function!r} is no name in C",
+            hint="letters, digits and underscores, a letter first",
+        )
+    if generator and (rule.check or (rule.can is None)):
+        raise PartitionError(
+            f"{where}: only can, should, why and function belong into a code generator's rules",
+            hint="say with can whether the function computes the operator",
+        )
 
 
 def _rule(table: object, where: str) -> Rule:
@@ -144,7 +207,14 @@ def _rule(table: object, where: str) -> Rule:
         members: tuple[Member, ...] = (_member(keys.kinds, when, where),)
     else:
         members = _pattern(pattern, where)
-    rule = Rule(members=members, can=keys.can, should=keys.should, why=keys.why, check=keys.check)
+    rule = Rule(
+        members=members,
+        can=keys.can,
+        should=keys.should,
+        why=keys.why,
+        check=keys.check,
+        function=keys.function,
+    )
     _check_rule(rule, where)
     return rule
 
@@ -242,11 +312,12 @@ def _check_rule(rule: Rule, where: str) -> None:
         raise PartitionError(
             f"{where}: neither can nor should", hint="say with one of them what the rule decides"
         )
-    if rule.is_pattern and rule.should is not None:
+    if rule.is_pattern and rule.should is not None and not rule.function:
         raise PartitionError(
             f"{where}: should is beside pattern", hint="patterns decide only what a device can run"
         )
-    if False in (rule.can, rule.should) and not rule.why:
+    says_no = rule.can is False or (rule.should is False and not rule.function)
+    if says_no and not rule.why:
         raise PartitionError(
             f"{where}: why is missing", hint="give the reason that `edgepipe inspect` shows"
         )

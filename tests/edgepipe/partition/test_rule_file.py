@@ -11,8 +11,9 @@ from edgepipe.partition.choices import DEVICES
 from edgepipe.partition.operators import _FORMS
 from edgepipe.partition.rules.facts import _OF_LAYERS, _OF_OPERATORS
 from edgepipe.partition.rules.rule import FACTS, KINDS, POSITION, TEXTS, Condition
-from edgepipe.partition.rules.rule_file import built_in, read
+from edgepipe.partition.rules.rule_file import built_in, read, rule_sets
 
+MINE = 'format = 1\ndevice = "arm"\ncode_generator = "mine"\nsources = ["rules.toml"]\n'
 START = 'format = 1\ndevice = "vta"\n'
 RULE = START + "\n[[rules]]\n"
 
@@ -111,7 +112,7 @@ def test_a_condition_limits_a_fact(condition: Condition, value: object, holds: b
         (
             RULE + 'kinds = ["conv"]\ncan = true\nwhat = 1\n',
             "line 4: rule 1: unknown key 'what'",
-            "known keys: kinds, can, should, why, check",
+            "known keys: kinds, can, should, why, check, function",
         ),
         (
             RULE + 'pattern = ["conv", "sum"]\nwhen = { kernel = 3 }\ncan = true\n',
@@ -198,6 +199,46 @@ def test_a_condition_limits_a_fact(condition: Condition, value: object, holds: b
             "rule 1: '{ is too large' cannot be filled in",
             "write {{ and }} for braces",
         ),
+        (
+            'format = 1\ndevice = "arm"\ncode_generator = "mine"\n',
+            "line 3: expected code_generator and sources together",
+            "name the code generator and its C files, or neither",
+        ),
+        (
+            MINE.replace('"arm"', '"vta"'),
+            "line 3: code generator 'mine' for vta cannot be used",
+            'a name of your own in small letters, beside device = "arm"',
+        ),
+        (
+            MINE.replace('"mine"', '"tvm"'),
+            "line 3: code generator 'tvm' for arm cannot be used",
+            'a name of your own in small letters, beside device = "arm"',
+        ),
+        (
+            MINE.replace('"rules.toml"', '"no.c"'),
+            "no.c: no such file",
+            "name C files beside the file of rules",
+        ),
+        (
+            MINE + '[[rules]]\nkinds = ["table"]\ncan = true\n',
+            "line 5: rule 1: function '' does not fit",
+            "rules with can = true of files with a code_generator name a function, no others",
+        ),
+        (
+            RULE + 'kinds = ["table"]\ncan = true\nfunction = "f"\n',
+            "line 4: rule 1: function 'f' does not fit",
+            "rules with can = true of files with a code_generator name a function, no others",
+        ),
+        (
+            MINE + '[[rules]]\nkinds = ["table"]\ncan = true\nfunction = "f()"\n',
+            "line 5: rule 1: function 'f()' is no name in C",
+            "letters, digits and underscores, a letter first",
+        ),
+        (
+            MINE + '[[rules]]\nkinds = ["table"]\nshould = true\n',
+            "line 5: rule 1: only can, should, why and function belong into a code generator's",
+            "say with can whether the function computes the operator",
+        ),
     ],
 )
 def test_what_does_not_belong_is_refused_with_its_line(
@@ -213,3 +254,10 @@ def test_what_does_not_belong_is_refused_with_its_line(
 def test_a_file_that_is_not_toml_is_refused_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(PartitionError, match=r"not valid TOML.*line 2"):
         read(written(tmp_path, "format = 1\ndevice =\n"))
+
+
+def test_two_files_of_one_code_generator_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, MINE)
+    with pytest.raises(PartitionError, match="code generator 'mine' is in 2 files") as caught:
+        rule_sets([path, path])
+    assert caught.value.hint == "give each code generator one file"
