@@ -124,6 +124,7 @@ def arrange(
         )
         excess = excess_bytes(memory, board)
         kept = [name for name, device in wishes.placement.items() if device == "vta"]
+        kept += [o.name for o in check.operators if not check.book.allows(o, "arm")]
         more = moved_to_fit(
             choice.segments,
             check.cycles,
@@ -132,7 +133,7 @@ def arrange(
             excess,
             kept,
         )
-        if excess <= 0 or not more:
+        if excess <= 0 or not more.keys() - moved.keys():
             break
         moved |= more
     slots = slots_that_fit(memory, stages, board, progress)

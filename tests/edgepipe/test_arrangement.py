@@ -101,3 +101,14 @@ def test_the_forecast_moves_the_same_layer(network: Path) -> None:
     assert found.memory.used_bytes <= DENSE
     with pytest.raises(UnbuildableError, match=r"net\.onnx does not build: the pipeline needs"):
         forecast(ForecastOptions(model=network, board=board(4096)))
+
+
+def test_what_arm_cannot_run_does_not_move_there(network: Path) -> None:
+    rules = network.parent / "rules.toml"
+    rules.write_text(
+        'format = 1\ndevice = "arm"\n\n[[rules]]\nkinds = ["conv"]\n'
+        'when = { height = 1 }\ncan = false\nwhy = "no dense layers"\n'
+    )
+    options = ForecastOptions(model=network, board=board(DENSE), rules=(rules,))
+    with pytest.raises(PartitionError, match="the pipeline needs"):
+        forecast(options)

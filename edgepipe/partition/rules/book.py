@@ -56,6 +56,14 @@ class RuleBook:
             if rule is not None and rule.check in self._checks:
                 self._checks[rule.check](operator)
 
+    def allows(self, operator: Operator, device: str) -> bool:
+        """Return whether ``device`` can run ``operator``, as ``require`` says."""
+        try:
+            self.require(operator, device)
+        except LayerError:
+            return False
+        return True
+
     def missing_chain(self, operator: Operator, device: str, there: Container[str]) -> str:
         """Return why ``device`` cannot run ``operator`` if only ``there`` are on it, or nothing."""
         return self._refusal(
