@@ -11,7 +11,7 @@ from pathlib import Path
 
 from edgepipe import exports, schema
 from edgepipe.arrangement import Arrangement, Wishes
-from edgepipe.errors import PartitionError
+from edgepipe.errors import PartitionError, advise
 from edgepipe.exports import Export
 from edgepipe.names import printable, suggest
 from edgepipe.partition.choices import DEVICES
@@ -107,6 +107,11 @@ def read(path: Path) -> Placement:
 
     Whether it fits a network is checked by ``combined``.
     """
+    with advise("correct the placement; docs/reference/placement-file.md explains every key"):
+        return _placement(path)
+
+
+def _placement(path: Path) -> Placement:
     document = schema.read_toml(path, PartitionError)
     text = path.read_text(encoding="utf-8")
     top = toml_lines.keys(text)

@@ -61,6 +61,8 @@ def test_a_table_lists_the_keys_of_its_record(page: str, heading: str, record: A
 def test_the_keys_of_placement_rules_and_their_facts_are_explained() -> None:
     keys = {f.name for f in dataclasses.fields(rule_file.RuleKeys)}
     assert set(table("placement-rules.md", "rules")) == {*keys, "pattern", "when"}
+    text = (REFERENCE / "placement-rules.md").read_text(encoding="utf-8")
+    assert [kind for kind in rule.KINDS if f"`{kind}`" not in text] == []
     facts = table("placement-rules.md", "Facts")
     assert set(facts) - {"within", "int8", "float32"} == {*rule.FACTS}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe import schema
-from edgepipe.errors import PartitionError
+from edgepipe.errors import PartitionError, advise
 from edgepipe.names import suggest
 from edgepipe.partition.choices import DEVICES
 from edgepipe.partition.foreign import OWN
@@ -99,6 +99,11 @@ def read(path: Path) -> RuleSet:
     Raises ``PartitionError``, with the line where it is known, for anything that does not belong
     into the file.
     """
+    with advise("correct the rules; docs/reference/placement-rules.md explains every key"):
+        return _rules(path)
+
+
+def _rules(path: Path) -> RuleSet:
     document = schema.read_toml(path, PartitionError)
     text = path.read_text(encoding="utf-8")
     top = toml_lines.keys(text)

@@ -252,8 +252,10 @@ def test_what_does_not_belong_is_refused_with_its_line(
 
 
 def test_a_file_that_is_not_toml_is_refused_with_its_line(tmp_path: Path) -> None:
-    with pytest.raises(PartitionError, match=r"not valid TOML.*line 2"):
+    with pytest.raises(PartitionError, match=r"not valid TOML.*line 2") as caught:
         read(written(tmp_path, "format = 1\ndevice =\n"))
+    hint = "correct the rules; docs/reference/placement-rules.md explains every key"
+    assert caught.value.hint == hint
 
 
 def test_two_files_of_one_code_generator_are_refused(tmp_path: Path) -> None:
