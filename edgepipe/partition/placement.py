@@ -91,8 +91,8 @@ def place(
             placed[name] = "vta", here
         elif name in on_arm:
             placed[name] = "arm", on_arm[name]
-        elif preferred and preferred.why:
-            placed[name] = preferred.device, preferred.why
+        elif preferred and (preferred.why or preferred.device == "arm"):
+            placed[name] = preferred.device, preferred.why or reasons().preferred
         else:
             placed[name] = "vta", reasons().fits
     placed |= combinations.moved(

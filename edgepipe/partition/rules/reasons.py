@@ -18,6 +18,7 @@ class Reasons:
 
     fits: str
     computed: str
+    preferred: str
     requested: str
     weights: str
     tensors: str

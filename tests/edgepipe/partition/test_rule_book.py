@@ -72,6 +72,11 @@ def test_a_file_for_arm_can_say_that_an_operator_should_run_there(tmp_path: Path
     assert placed_with(book(tmp_path, rule, "arm"))["grouped"] == ("arm", "quick")
 
 
+def test_a_preference_needs_no_reason_of_its_own(tmp_path: Path) -> None:
+    rule = '[[rules]]\nkinds = ["conv"]\nwhen = { groups = 16 }\nshould = true\n'
+    assert placed_with(book(tmp_path, rule, "arm"))["grouped"] == ("arm", "preferred by the rules")
+
+
 def test_what_arm_cannot_run_stays_on_the_vta(tmp_path: Path) -> None:
     rule = '[[rules]]\nkinds = ["conv"]\nwhen = { channels_in = 4 }\ncan = false\nwhy = "few"\n'
     found = book(tmp_path, rule, "arm")
