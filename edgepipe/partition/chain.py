@@ -65,7 +65,7 @@ class Chain:
 
 
 def constant(argument: object, dtype: str) -> NDArray[Any]:
-    """Return a constant, which must have this dtype."""
+    """Return a constant of any shape, dtype[...], whose dtype must be this one."""
     if not isinstance(argument, np.ndarray) or str(argument.dtype) != dtype:
         raise MismatchError
     return argument
