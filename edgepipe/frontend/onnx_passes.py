@@ -23,6 +23,7 @@ from edgepipe.frontend.rewrites.picture_layout import layers_channels_first
 from edgepipe.frontend.rewrites.reducing import reduce_pictures
 from edgepipe.frontend.rewrites.softmaxes import plain_softmaxes
 from edgepipe.frontend.rewrites.space_to_depth import gather_blocks
+from edgepipe.frontend.rewrites.stacks import unstack
 from edgepipe.frontend.rewrites.token_layers import token_layers
 from edgepipe.frontend.separable import resampling_as_products
 
@@ -43,6 +44,7 @@ def simplify(model: onnx.ModelProto) -> None:
     channels_stay_first(model)
     split_pads(model)
     fold_pads(model)
+    unstack(model)
     gather_blocks(model)
     plain_softmaxes(model)
     infer_shapes(model)

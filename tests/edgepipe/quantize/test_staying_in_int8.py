@@ -109,11 +109,65 @@ def picture_of_codes(b: Builder) -> str:
     return shaped(b, "Reshape", b.node("Relu", [g], "relu"), [1, CHANNELS, 4, 4], "picture")
 
 
+def selective(b: Builder, count: int) -> str:
+    """SKNet: stacked paths, and a softmax over them for each channel."""
+    x, axis = features(b), b.constant("axis", np.array([1], np.int64))
+    paths = [b.conv(x, f"path{n}", (CHANNELS, CHANNELS, 1, 1)) for n in range(count)]
+    parts = [b.node("Unsqueeze", [b.node("Relu", [p], f"{p}/r"), axis], f"{p}/u") for p in paths]
+    stack = b.node("Concat", parts, "stack", axis=1)
+    g = b.node("ReduceSum", [stack, axis], "total", keepdims=0)
+    g = b.node("ReduceMean", [g], "mean", axes=[2, 3], keepdims=1)
+    g = b.conv(g, "select", (count * CHANNELS, CHANNELS, 1, 1))
+    g = shaped(b, "Reshape", g, [1, count, CHANNELS, 1, 1], "by_path")
+    g = b.node("Mul", [stack, b.node("Softmax", [g], "weights", axis=1)], "weighted")
+    return b.node("ReduceSum", [g, axis], "chosen", keepdims=0)
+
+
+def selective_kernels(b: Builder) -> str:
+    return selective(b, 2)
+
+
+def three_selective_kernels(b: Builder) -> str:
+    return selective(b, 3)
+
+
+def split_attention(b: Builder) -> str:
+    """ResNeSt: the paths are channels of one picture."""
+    radix, axis = 2, b.constant("axis", np.array([1], np.int64))
+    x = b.node("Relu", [b.conv(features(b), "paths", (16, CHANNELS, 1, 1))], "relu")
+    paths = shaped(b, "Reshape", x, [1, radix, CHANNELS, 16, 16], "by_path")
+    g = b.node("ReduceSum", [paths, axis], "total", keepdims=0)
+    g = b.node("ReduceMean", [g], "mean", axes=[2, 3], keepdims=1)
+    g = shaped(b, "Reshape", b.conv(g, "select", (16, 8, 1, 1)), [1, 1, radix, -1], "grouped")
+    g = b.node("Softmax", [b.node("Transpose", [g], "turned", perm=[0, 2, 1, 3])], "s", axis=1)
+    g = shaped(b, "Reshape", shaped(b, "Reshape", g, [1, -1], "flat"), [1, -1, 1, 1], "picture")
+    g = shaped(b, "Reshape", g, [1, radix, CHANNELS, 1, 1], "weights")
+    return b.node("ReduceSum", [b.node("Mul", [paths, g], "product"), axis], "chosen", keepdims=0)
+
+
+def dense_choice(b: Builder) -> str:
+    """Selective kernels with dense layers, whose rows are stacked."""
+    x, axis = features(b), b.constant("axis", np.array([1], np.int64))
+    paths = [b.conv(x, f"path{n}", (CHANNELS, CHANNELS, 1, 1)) for n in range(2)]
+    g = b.node("GlobalAveragePool", [b.node("Add", paths, "total")], "mean")
+    g = shaped(b, "Reshape", g, [1, CHANNELS], "row")
+    rows = [b.node("Gemm", [g, b.constant(f"w{n}", b.normal(8, 8))], f"row{n}") for n in range(2)]
+    parts = [b.node("Unsqueeze", [row, axis], f"{row}/u") for row in rows]
+    weights = b.node("Softmax", [b.node("Concat", parts, "stack", axis=1)], "weights", axis=1)
+    made = []
+    for n, path in enumerate(paths):
+        index = b.constant(f"index{n}", np.array(n, np.int64))
+        w = b.node("Gather", [weights, index], f"taken{n}", axis=1)
+        made.append(b.node("Mul", [path, shaped(b, "Unsqueeze", w, [2, 3], f"u{n}")], f"m{n}"))
+    return b.node("Add", made, "chosen")
+
+
 CASES: dict[str, Callable[[Builder], str]] = {
     make.__name__: make
     for make in (
         *(dense_gate, unsqueezed_gate, gate_over_channels, gate_over_pixels, gate_over_rows),
         *(more_channels, border_of_ones, picture_of_codes),
+        *(selective_kernels, three_selective_kernels, split_attention, dense_choice),
     )
 }
 
