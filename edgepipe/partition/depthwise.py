@@ -42,7 +42,7 @@ class Arrangement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The chosen arrangement, and a line that compares both."""
+    """The chosen arrangement, and lines that compare it with others."""
 
     segments: tuple[Segment, ...]
     text: str
@@ -113,7 +113,7 @@ def estimate(
         vta_ms=vta,
         arm_ms=arm,
         interval_ms=max(vta, arm / board.arm_cores, longest),
-        slots_bytes=board.slots(len(segments)) * _slot_bytes(segments, tensor_bytes),
+        slots_bytes=board.slots(len(segments)) * slot_bytes(segments, tensor_bytes),
     )
 
 
@@ -122,7 +122,7 @@ def stage_arm_ms(part: Segment, board: Board) -> float:
     return operators_ms((placed.operator for placed in part.operators), board)
 
 
-def _slot_bytes(segments: Sequence[Segment], tensor_bytes: Mapping[str, int]) -> int:
+def slot_bytes(segments: Sequence[Segment], tensor_bytes: Mapping[str, int]) -> int:
     """Return the bytes of the buffers for the tensors that one segment passes to another."""
     made = {p.operator.output: n for n, part in enumerate(segments) for p in part.operators}
     reads = [

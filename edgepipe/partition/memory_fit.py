@@ -43,7 +43,7 @@ def moved_to_fit(
         for placed in part.operators
         if placed.operator.name not in kept
     ]
-    weights = {o.name: size for o in operators if (size := _weight_bytes(o, board.accelerator))}
+    weights = {o.name: size for o in operators if (size := weight_bytes(o, board.accelerator))}
     if sum(weights.values()) >= excess_bytes:
 
         def price(operator: Operator) -> tuple[float, int]:
@@ -68,7 +68,7 @@ def moved_to_fit(
     return {o.name: reasons().tensors for o in operators if 2 * tensor_bytes[o.output] >= largest}
 
 
-def _weight_bytes(operator: Operator, accelerator: Accelerator) -> int:
+def weight_bytes(operator: Operator, accelerator: Accelerator) -> int:
     """Return the bytes of an operator's weights, in whole blocks of the accelerator."""
     layer = operator.layer
     if not isinstance(layer, Conv | TransposedConv):

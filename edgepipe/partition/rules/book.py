@@ -42,6 +42,11 @@ class RuleBook:
         self._checks = checks or {}
         self._preferences: dict[tuple[str, str], Preference | None] = {}
 
+    @property
+    def is_built_in(self) -> bool:
+        """Whether the rules are the package's alone."""
+        return self._sets == built_in()
+
     def require(self, operator: Operator, device: str) -> None:
         """Raise ``LayerError`` with the reason if ``device`` cannot run ``operator``.
 

@@ -1,0 +1,146 @@
+"""What every operator of a network costs on either device: all that the search looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgepipe.boards import Board
+from edgepipe.errors import LayerError
+from edgepipe.partition.arm_cost import operator_ms
+from edgepipe.partition.operator import Operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """An operator, or several that always run in one stage.
+
+    ``inputs`` are the numbers of earlier rows that it reads. ``arm_ms`` is its time on one core and
+    ``vta_ms`` that on the accelerator, without hops and launches; None if it cannot run there.
+    """
+
+    name: str
+    inputs: tuple[int, ...]
+    arm_ms: float | None
+    vta_ms: float | None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it may run on either device."""
+        return self.arm_ms is not None and self.vta_ms is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostTable:
+    """The rows of a network in topological order, and the board with the costs of hops."""
+
+    rows: tuple[Row, ...]
+    board: Board
+
+    @property
+    def hop_ms(self) -> float:
+        """The time to wake a stage's thread, in ms."""
+        return self.board.arm_timing.handover_us / 1e3
+
+    @property
+    def launch_ms(self) -> float:
+        """The time to start a program of the accelerator, in ms."""
+        return self.board.vta_stage_ms(0)
+
+
+Placement = tuple[bool, ...]
+"""For every row of a table, whether it runs on the accelerator."""
+
+
+def cost_table(
+    operators: Sequence[Operator],
+    check: Callable[[Operator], None],
+    cycles: Mapping[str, float],
+    board: Board,
+    fixed: Mapping[str, str],
+) -> CostTable:
+    """Return the costs of ``operators``, which are in topological order.
+
+    ``check`` raises ``LayerError`` for those that the VTA cannot run, and fills ``cycles`` with
+    those of the others on the VTA. ``fixed`` are the devices of operators that are settled.
+    """
+    number = {operator.output: index for index, operator in enumerate(operators)}
+    tuples = {o.output for o in operators if o.bindings and o.bindings[-1].dtype == "tuple"}
+    rows = []
+    for operator in operators:
+        arm_ms: float | None = operator_ms(operator, board)
+        vta_ms = None
+        try:
+            check(operator)
+        except LayerError:
+            pass
+        else:
+            vta_ms = 1e3 * cycles[operator.name] / board.accelerator.clock_hz
+        wish = fixed.get(operator.name)
+        # A tuple cannot leave its stage, and its maker runs on ARM.
+        if wish == "arm" or not tuples.isdisjoint(operator.inputs):
+            vta_ms = None
+        elif wish == "vta" and vta_ms is not None:
+            arm_ms = None
+        reads = tuple(dict.fromkeys(number[name] for name in operator.inputs if name in number))
+        rows.append(Row(name=operator.name, inputs=reads, arm_ms=arm_ms, vta_ms=vta_ms))
+    return CostTable(rows=tuple(rows), board=board)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contracted:
+    """A table whose rows can be several rows of another one: ``groups`` has their numbers."""
+
+    table: CostTable
+    groups: tuple[tuple[int, ...], ...]
+
+    def expand(self, placement: Placement) -> Placement:
+        """Return the placement of the other table's rows."""
+        found = {row: on for on, group in zip(placement, self.groups, strict=True) for row in group}
+        return tuple(found[row] for row in range(len(found)))
+
+    def contract(self, placement: Placement) -> Placement:
+        """Return the placement of this table's rows, given that of the other table's."""
+        return tuple(placement[group[0]] for group in self.groups)
+
+
+def contracted(table: CostTable) -> Contracted:
+    """Return the table with rows of one device joined to the only row that they read.
+
+    They can be in no other stage than that row, so this changes no estimate.
+    """
+    groups: list[list[int]] = []
+    group_of: list[int] = []
+    for number, row in enumerate(table.rows):
+        read = {group_of[each] for each in row.inputs}
+        if len(read) == 1 and not row.is_free:
+            (group,) = read
+            first = table.rows[groups[group][0]]
+            if not first.is_free and (first.vta_ms is None) == (row.vta_ms is None):
+                groups[group].append(number)
+                group_of.append(group)
+                continue
+        groups.append([number])
+        group_of.append(len(groups) - 1)
+    rows = []
+    for members in groups:
+        parts = [table.rows[each] for each in members]
+        number = group_of[members[0]]
+        read_of_all = [group_of[each] for part in parts for each in part.inputs]
+        rows.append(
+            Row(
+                name=parts[0].name,
+                inputs=tuple(dict.fromkeys(each for each in read_of_all if each != number)),
+                arm_ms=_sum([part.arm_ms for part in parts]),
+                vta_ms=_sum([part.vta_ms for part in parts]),
+            )
+        )
+    return Contracted(
+        table=CostTable(rows=tuple(rows), board=table.board),
+        groups=tuple(map(tuple, groups)),
+    )
+
+
+def _sum(times: Sequence[float | None]) -> float | None:
+    known = [ms for ms in times if ms is not None]
+    return sum(known) if len(known) == len(times) else None
