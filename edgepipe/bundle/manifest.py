@@ -132,7 +132,8 @@ class Manifest:
 
     ``version`` is chosen at the build and grows with every release; 0 means none.
     ``slots`` is the default number of frames in flight; 0 means one per stage and two for the
-    caller. ``seed`` is that of the random choices of the build.
+    caller. ``live_slots`` is that number for cameras, 0 means ``slots``. ``seed`` is that of the
+    random choices of the build.
     """
 
     format: int
@@ -148,6 +149,7 @@ class Manifest:
     outputs: tuple[str, ...]
     stages: tuple[Stage, ...]
     slots: int = 0
+    live_slots: int = 0
     seed: int = 0
     placement: tuple[Placement, ...]
     preprocess: Preprocess

@@ -148,7 +148,8 @@ struct Manifest {
   std::vector<std::size_t> inputs;
   std::vector<std::size_t> outputs;
   std::vector<StageSpec> stages;
-  std::size_t slots = 0;  // default number of frames in flight; 0: unknown
+  std::size_t slots = 0;       // default number of frames in flight; 0: unknown
+  std::size_t live_slots = 0;  // the same for cameras, whose results should be new; 0: as slots
   Preprocess preprocess;
   Postprocess postprocess;
   std::vector<GoldenFile> golden_inputs;

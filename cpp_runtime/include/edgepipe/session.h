@@ -45,6 +45,7 @@ class Session {
     std::vector<std::string> faults;    // injected into kinds that can, e.g. "hang=7"
     std::filesystem::path policy = {};  // empty: the machine's; see Bundle::open
     bool takes_pictures = false;        // frames are filled through pictures(); see picture_input.h
+    bool live = false;                  // from a camera, so results should be new
     std::uint64_t most_pixels = kMostPixels;  // of a picture
     Postprocessor::Options results = {};
   };

@@ -170,6 +170,17 @@ Status check_format(JsonReader& reader) {
           "build the bundle again with this version of edgepipe"};
 }
 
+/// The frames in flight in field `name`; 0 if there is none.
+std::size_t read_slots(JsonReader& reader, const char* name) {
+  if (!reader.has(name)) return 0;
+  const std::size_t slots = reader.size(name);
+  if (slots > kMostSlots) {
+    reader.fail(name, "found " + std::to_string(slots) + ", expected " +
+                          std::to_string(kMostSlots) + " at most");
+  }
+  return slots;
+}
+
 }  // namespace
 
 std::optional<std::size_t> Manifest::tensor_index(std::string_view tensor_name) const {
@@ -236,13 +247,8 @@ Result<Manifest> parse_manifest(std::span<const std::byte> text) {
   manifest.inputs = tensors_of(reader, "inputs", manifest);
   manifest.outputs = tensors_of(reader, "outputs", manifest);
   read_stages(reader, manifest);
-  if (reader.has("slots")) {
-    manifest.slots = reader.size("slots");
-    if (manifest.slots > kMostSlots) {
-      reader.fail("slots", "found " + std::to_string(manifest.slots) + ", expected " +
-                               std::to_string(kMostSlots) + " at most");
-    }
-  }
+  manifest.slots = read_slots(reader, "slots");
+  manifest.live_slots = read_slots(reader, "live_slots");
   if (!reader.status().ok()) return reader.status();
   reader.object("preprocess",
                 [&](JsonReader& item) { read_preprocess(item, manifest.preprocess); });

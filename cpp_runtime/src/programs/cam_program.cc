@@ -213,6 +213,7 @@ std::string check(Options& options) {
   }
   if (options.headless && !options.jsonl) options.jsonl = "-";
   options.session.takes_pictures = true;
+  options.session.live = options.camera || (options.source && is_network_address(*options.source));
   return "";
 }
 

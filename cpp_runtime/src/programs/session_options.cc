@@ -122,8 +122,8 @@ void add_session_options(OptionTable& table, SessionOptions& options) {
                return "";
              })
       .value("--slots", "N",
-             "number of frames in flight (default: the bundle's setting). With fewer, results of a "
-             "camera are newer; with more, a stage waits less for the others",
+             "number of frames in flight (default: the bundle's setting, which has fewer for a "
+             "camera). With fewer, results are newer; with more, a stage waits less for the others",
              to_number<std::size_t>(session.pipeline.slots, 1, 1024, "a number from 1 to 1024"))
       .value("--cores", "LIST",
              "run stage k on the k-th entry of LIST, starting over at its end. An entry is a core "

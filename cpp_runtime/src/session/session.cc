@@ -36,7 +36,11 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
     pipeline_options.crews =
         crews_for((*bundle)->manifest(), pipeline_options.threads, hardware->devices.size());
   }
-  if (pipeline_options.slots == 0) pipeline_options.slots = (*bundle)->manifest().slots;
+  if (pipeline_options.slots == 0) {
+    const Manifest& manifest = (*bundle)->manifest();
+    const bool few = options.live && manifest.live_slots != 0;
+    pipeline_options.slots = few ? manifest.live_slots : manifest.slots;
+  }
   Result<std::unique_ptr<Pipeline>> pipeline =
       Pipeline::create(std::move(*graph), hardware->memory(), pipeline_options);
   if (!pipeline.ok()) return pipeline.status();

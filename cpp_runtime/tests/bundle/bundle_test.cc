@@ -237,6 +237,8 @@ TEST_F(BundleTest, ManifestErrorsNameFieldFoundAndExpected) {
               HasSubstr("tensors[0].shape: not a valid shape of a uint8 tensor"));
   EXPECT_THAT(message([](json& m) { m["slots"] = 5000; }),
               HasSubstr("manifest.json: slots: found 5000, expected 1024 at most"));
+  EXPECT_THAT(message([](json& m) { m["live_slots"] = 5000; }),
+              HasSubstr("manifest.json: live_slots: found 5000, expected 1024 at most"));
   EXPECT_THAT(message([](json& m) { m["stages"][0]["kind"] = "gpu"; }),
               HasSubstr("stages[0].kind: found \"gpu\", expected one of arm, vta"));
   EXPECT_THAT(message([](json& m) { m["stages"][0]["inputs"][0] = "x"; }),

@@ -1,5 +1,6 @@
 """edgepipe-cam with a camera on the network."""
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -9,6 +10,8 @@ import cam_programs as cam
 import camera_servers
 import pytest
 from needs import built
+
+from edgepipe.bundle import storage
 
 PASSWORD = "Gx7secretQ"
 
@@ -147,3 +150,29 @@ def test_ctrl_c_while_it_waits_for_the_first_picture_ends_the_run(bundle, camera
     process.send_signal(2)
     process.communicate(timeout=20)
     assert process.returncode == 0  # as whenever Ctrl-C ends a run
+
+
+@pytest.mark.parametrize(("options", "expected"), [([], 2), (["--slots", "3"], 3)])
+def test_a_camera_has_fewer_frames_in_flight_than_a_file(
+    bundle, camera, tmp_path, options, expected
+):
+    manifest = storage.read_manifest(bundle)
+    contents = {entry.path: storage.read_file(bundle, entry) for entry in manifest.files}
+    storage.write(
+        tmp_path / "live",
+        contents,
+        lambda files: dataclasses.replace(manifest, files=files, slots=5, live_slots=2),
+    )
+
+    def slots(source, *given):
+        with (
+            cam.serving(tmp_path / "live", ["--source", source, *given]) as (url, _),
+            urllib.request.urlopen(f"{url}events", timeout=60) as events,
+        ):
+            while not events.readline().startswith(b"event: statistics"):
+                pass
+            return json.loads(events.readline().removeprefix(b"data: "))["pipeline"]["slots"]
+
+    assert slots(camera.url, *options) == expected
+    if not options:
+        assert slots("synthetic") == 5
