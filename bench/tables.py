@@ -73,7 +73,7 @@ def tables_between_vta_stages(name: str) -> list[Table]:
     frames = list(islice(frames_from(PICTURES, pre), MOST_PICTURES))
     quantized = quantize(network, frames, pre, QuantizeOptions(frames=MOST_PICTURES))
     check = recipe.vta_check(quantized, network, BOARD)
-    segments = partition(quantized, check, BOARD, Wishes()).segments
+    segments = partition(quantized, check, BOARD, Wishes(objective="rule")).segments
     device = {p.operator.name: p.device for part in segments for p in part.operators}
     return [
         operator.layer

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from edgepipe.boards import Board
 from edgepipe.bundle import buffers
@@ -17,37 +18,69 @@ from edgepipe.codegen.contiguous import (
     slots_that_fit,
 )
 from edgepipe.codegen.stages import vta_program
-from edgepipe.errors import PartitionError
+from edgepipe.errors import CodegenError, LayerError, PartitionError
 from edgepipe.names import printable, suggest
 from edgepipe.partition import depthwise
+from edgepipe.partition.arm_cost import is_depthwise
+from edgepipe.partition.choices import BY_RULE
 from edgepipe.partition.cores import StageCores, divide
+from edgepipe.partition.crew_rate import StageTime, crews, frame_interval_ms
 from edgepipe.partition.depthwise import MEBIBYTE
 from edgepipe.partition.foreign import target
 from edgepipe.partition.memory_fit import moved_to_fit
 from edgepipe.partition.operator import Operator
-from edgepipe.partition.placement import Segment, place, segment
+from edgepipe.partition.placement import PlacedOperator, Segment, place, segment
 from edgepipe.partition.reasons import VtaCheck
+from edgepipe.partition.rules import combinations
 from edgepipe.partition.rules.generators import with_calls
+from edgepipe.partition.search.automatic import LEAST_GAIN, arrange_automatically, live_slots
+from edgepipe.partition.search.report import SplitReport
+from edgepipe.partition.search.split import Goal
 from edgepipe.partition.short_stages import without_short_stages
 from edgepipe.partition.split import StageModule, split_by_groups
-from edgepipe.progress import Progress
+from edgepipe.progress import Held, Progress
 from edgepipe.quantize.quantizer import QuantizedNetwork
 from edgepipe.tvm_adapter import IRModule, read_main
 from vta_stages.program import Program
+from vta_stages.timing.timing_model import time_program
 
 _MOST_NAMES = 4
+_FASTER = 1.01  # how many times the frames per second are worth fewer of them in flight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What a user can ask for: cuts, devices of operators, and ``depthwise``, one of
-    ``partition.choices.DEPTHWISE``. ``generators`` are code generators that operators of
-    ``placement`` are requested from, by operator."""
+    """What a user can ask for: cuts, devices of operators, ``depthwise``, one of
+    ``partition.choices.DEPTHWISE``, and what a search makes of the rest.
+
+    ``objective`` is one of ``partition.choices.OBJECTIVES``, ``BY_RULE``, or empty for a search in
+    place of the rule (``partition.search.automatic``).
+    ``max_latency_ms`` is the most time from a frame's start to its results, ``stages`` the most
+    stages, and ``slots`` the number of frames in flight; None is no limit. ``generators`` are code
+    generators that operators of ``placement`` are requested from, by operator.
+    """
 
     cuts: tuple[str, ...] = ()
     placement: Mapping[str, str] = field(default_factory=dict)
     depthwise: str = "auto"
     generators: Mapping[str, str] = field(default_factory=dict)
+    objective: str = ""
+    max_latency_ms: float | None = None
+    stages: int | None = None
+    slots: int | None = None
+
+    @property
+    def goal(self) -> Goal | None:
+        """What to search for; None if nothing that needs a search was asked for."""
+        objective = "" if self.objective == BY_RULE else self.objective
+        if not objective and self.max_latency_ms is None and self.stages is None:
+            return None
+        return Goal(
+            objective=objective or "throughput",
+            latency_ms=self.max_latency_ms,
+            stages=self.stages,
+            slots=self.slots,
+        )
 
     def placed(self, targets: Mapping[str, str]) -> Wishes:
         """Return the wishes with ``targets`` by operator, each a device or ``device/generator``.
@@ -81,6 +114,8 @@ class Arrangement:
     """A network in stages that fit into a board's contiguous memory with ``slots`` frames.
 
     ``tensors`` are those between stages, ``programs`` those of the VTA stages, both by name.
+    ``live_slots`` are the frames in flight for a camera. ``split`` is what a search found, None
+    without one.
     """
 
     stages: tuple[PlannedStage, ...]
@@ -88,6 +123,43 @@ class Arrangement:
     programs: Mapping[str, Program]
     memory: Contiguous
     slots: int
+    live_slots: int
+    split: SplitReport | None
+
+    def stage_ms(self, stage: PlannedStage, board: Board) -> float:
+        """Return the time of a stage for a frame, in ms: of its program, or of its ARM cores."""
+        if stage.segment.device == "vta":
+            return 1e3 * self.programs[stage.name].modelled_cycles / board.accelerator.clock_hz
+        return depthwise.stage_arm_ms(stage.segment, board) / stage.cores.threads
+
+    def interval_ms(self, board: Board, slots: int) -> float:
+        """Return the time between frames, in ms, by a simulation of the runtime's threads."""
+        names = [stage.name for stage in self.stages]
+        who = crews(names, [stage.segment.device for stage in self.stages], board.arm_cores)
+        made_by = {t: n for n, stage in enumerate(self.stages) for t in stage.module.outputs}
+        times = [
+            StageTime(
+                crew=crew,
+                ms=self.stage_ms(stage, board),
+                reads=tuple({made_by[t] for t in stage.module.inputs if t in made_by}),
+            )
+            for stage, crew in zip(self.stages, who.of_stages, strict=True)
+        ]
+        return frame_interval_ms(times, who.threads, slots, board.arm_timing.handover_us / 1e3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """Segments that cover a network, and what is to be said about their choice.
+
+    ``split`` is what a search found, None without one. With ``is_rule`` it is nothing better than
+    the segments without a search.
+    """
+
+    segments: tuple[Segment, ...]
+    notices: tuple[str, ...]
+    split: SplitReport | None = None
+    is_rule: bool = False
 
 
 def arrange(
@@ -100,13 +172,99 @@ def arrange(
     """Place the operators of ``check``, and compile the programs of the VTA's stages.
 
     If not even one frame fits into the board's contiguous memory, operators move to ARM, whose
-    stages use ordinary memory, until one does. Raises ``PartitionError`` for wishes that cannot be
-    met and if nothing is left to move, ``LayerError`` or ``CodegenError`` if a program cannot be
-    compiled.
+    stages use ordinary memory, until one does. A search takes the costs of layers on the VTA from
+    the programs of the split by rule. Without an objective, what it finds is kept only if it also
+    has more frames per second than the rule once both are compiled. Raises ``PartitionError`` for
+    wishes that cannot be met and if nothing is left to move, ``LayerError`` or ``CodegenError`` if
+    a program cannot be compiled.
     """
+    if not _is_searched(wishes, board, check):
+        return _with_slots(_arrange(quantized, check, board, wishes, progress), board, wishes)
+    of_rule, of_search = Held(progress), Held(progress)
+    by_rule = replace(wishes, objective=BY_RULE, max_latency_ms=None, stages=None)
+    rule = _arrange(quantized, check, board, by_rule, of_rule)
+    cycles = {**check.cycles, **_compiled_cycles(rule, board)}
+    choice = partition(quantized, check, board, wishes, cycles=cycles)
+    rule = replace(_with_slots(rule, board, wishes), split=choice.split)
+    if choice.is_rule:
+        of_rule.release()
+        return rule
+    try:
+        found = _arrange(quantized, check, board, wishes, of_search, cycles, choice)
+    except (CodegenError, LayerError):
+        if wishes.goal is not None:
+            raise
+        found = rule
+    found = _with_slots(found, board, wishes)
+    if wishes.goal is None:
+        rule_ms, found_ms = (each.interval_ms(board, each.slots) for each in (rule, found))
+        if rule_ms <= LEAST_GAIN * found_ms:
+            of_rule.release()
+            return replace(rule, split=rule.split and rule.split.of_rule())
+    of_search.release()
+    return found
+
+
+def _is_searched(wishes: Wishes, board: Board, check: VtaCheck) -> bool:
+    """Return whether the stages are searched for.
+
+    By default they are if the board's cores are known and no rules of a user say what should run
+    where.
+    """
+    if wishes.cuts or wishes.objective == BY_RULE:
+        return wishes.goal is not None  # which ``partition`` refuses
+    by_default = board.cores and wishes.depthwise == "auto" and check.book.is_built_in
+    return wishes.goal is not None or bool(by_default)
+
+
+def _compiled_cycles(arranged: Arrangement, board: Board) -> dict[str, float]:
+    """Return what each operator on the VTA adds to its program, 0 for what is part of another."""
+    cycles: dict[str, float] = {}
+    for stage in arranged.stages:
+        if stage.segment.device == "vta":
+            timing = time_program(arranged.programs[stage.name], board.timing)
+            layers = {layer.name: layer.cycles for layer in timing.layers}
+            names = [placed.operator.name for placed in stage.segment.operators]
+            if not layers.keys() <= {*names}:
+                continue  # not named as operators are, so the estimates stay
+            cycles |= {name: float(layers.get(name, 0)) for name in names}
+    return cycles
+
+
+def _with_slots(arranged: Arrangement, board: Board, wishes: Wishes) -> Arrangement:
+    """Return the arrangement with the frames in flight that suit its compiled stages.
+
+    What was asked for stays. Fewer are taken if that is 1 % faster: the crews run the oldest frame
+    first, so with more of them the accelerator can wait longer. For a board whose cores are not
+    known, nothing changes.
+    """
+    if not board.cores:
+        return arranged
+    intervals = {
+        slots: arranged.interval_ms(board, slots) for slots in range(1, arranged.slots + 1)
+    }
+    slots = arranged.slots
+    if wishes.slots is None and wishes.max_latency_ms is None:
+        best = min(intervals, key=intervals.__getitem__)
+        slots = best if _FASTER * intervals[best] < intervals[slots] else slots
+    live = live_slots(intervals.__getitem__, slots, wishes.objective)
+    return replace(arranged, slots=slots, live_slots=live)
+
+
+def _arrange(
+    quantized: QuantizedNetwork,
+    check: VtaCheck,
+    board: Board,
+    wishes: Wishes,
+    progress: Progress,
+    cycles: Mapping[str, float] | None = None,
+    first: Partition | None = None,
+) -> Arrangement:
+    """Compile the stages of ``first``, or of others if these do not fit into the memory."""
     moved: dict[str, str] = {}
     while True:
-        choice = partition(quantized, check, board, wishes, moved)
+        choice = first or partition(quantized, check, board, wishes, moved, cycles)
+        first = None
         segments = with_calls(
             choice.segments, check.book, wishes.generators, quantized.output_names
         )
@@ -136,13 +294,21 @@ def arrange(
         if excess <= 0 or not more.keys() - moved.keys():
             break
         moved |= more
-    slots = slots_that_fit(memory, stages, board, progress)
-    if choice.text:
-        progress.notice(choice.text)
+    split = choice.split
+    wanted = wishes.slots if split is None else split.chosen.slots
+    slots = slots_that_fit(memory, stages, board, progress, wanted)
+    for notice in choice.notices:
+        progress.notice(notice)
     if moved:
         progress.notice(_moved_text(list(moved), board))
     return Arrangement(
-        stages=stages, tensors=tensors, programs=programs, memory=memory, slots=slots
+        stages=stages,
+        tensors=tensors,
+        programs=programs,
+        memory=memory,
+        slots=slots,
+        live_slots=slots,
+        split=split,
     )
 
 
@@ -162,19 +328,27 @@ def partition(
     board: Board,
     wishes: Wishes,
     moved: Mapping[str, str] | None = None,
-) -> depthwise.Choice:
+    cycles: Mapping[str, float] | None = None,
+) -> Partition:
     """Place the operators of ``check`` and group them into segments, which become stages.
 
-    ``moved`` are operators that must run on ARM, with the reasons. Raises ``PartitionError`` for
-    unknown operators and impossible wishes.
+    ``moved`` are operators that must run on ARM, with the reasons. ``cycles`` are those on the VTA
+    for a search, by default the estimates of ``check``. Raises ``PartitionError`` for unknown
+    operators and impossible wishes.
     """
     operators = check.operators
     border, cuts = _border_and_cuts(operators, wishes.cuts)
+    by_rule = bool(cuts) or wishes.objective == BY_RULE
+    if by_rule and wishes.goal is not None:
+        what = "cuts are given" if cuts else "the split by rule is asked for"
+        raise PartitionError(
+            f"{what}, and a search that would choose the stages", hint="leave out one of them"
+        )
     settled = dict(moved or {})
 
-    def plainly(on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
+    def placed(on_arm: Mapping[str, str]) -> tuple[PlacedOperator, ...]:
         on_arm = {**on_arm, **settled}
-        placed = place(
+        return place(
             operators,
             check,
             border=border,
@@ -182,13 +356,64 @@ def partition(
             on_arm=on_arm,
             book=check.book,
         )
-        return segment(placed, cuts)
+
+    def plainly(on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
+        return segment(placed(on_arm), cuts)
 
     tensor_bytes = _tensor_bytes(quantized.module, board)
     arrange: depthwise.Arrange = plainly
     if not cuts:
         arrange = without_short_stages(plainly, check.cycles, tensor_bytes, board)
-    return depthwise.choose(arrange, check.cycles, tensor_bytes, board, wishes.depthwise)
+    choice = depthwise.choose(arrange, check.cycles, tensor_bytes, board, wishes.depthwise)
+    notices: tuple[str, ...] = (choice.text,) if choice.text else ()
+    if not _is_searched(wishes, board, check):
+        return Partition(segments=choice.segments, notices=notices)
+    asked = {
+        p.operator.name: p
+        for part in choice.segments
+        for p in part.operators
+        if wishes.depthwise != "auto" and is_depthwise(p.operator.layer)
+    }
+    found = arrange_automatically(
+        placed({name: p.reason for name, p in asked.items() if p.device == "arm"}),
+        choice.segments,
+        check,
+        check.cycles if cycles is None else cycles,
+        tensor_bytes,
+        board,
+        wishes.goal,
+        {
+            **{name: p.device for name, p in asked.items()},
+            **dict.fromkeys(settled, "arm"),
+            **{o.name: "vta" for o in operators if not check.book.allows(o, "arm")},
+            **wishes.placement,
+        },
+        wishes.slots,
+        partial(_mended, check=check, pinned={*wishes.placement}),
+    )
+    if not found.is_rule:
+        notices = found.report.lines()
+    return Partition(
+        segments=found.segments, notices=notices, split=found.report, is_rule=found.is_rule
+    )
+
+
+def _mended(
+    devices: Mapping[str, str], *, check: VtaCheck, pinned: Collection[str]
+) -> dict[str, tuple[str, str]]:
+    """Return what must leave its device of ``devices`` because of other operators, as the rules
+    say, with the new device and the reason."""
+
+    def can(operator: Operator, device: str) -> bool:
+        if device == "arm":
+            return check.book.allows(operator, "arm")
+        try:
+            check(operator)
+        except LayerError:
+            return False
+        return True
+
+    return combinations.moved(check.book, check.operators, devices, pinned, can)
 
 
 def plan_stages(

@@ -34,6 +34,10 @@ def build(
     cuts: Sequence[str] = (),
     placement: Mapping[str | Named, str] | None = None,
     depthwise: str = "auto",
+    objective: str = "",
+    max_latency_ms: float | None = None,
+    stages: int | None = None,
+    slots: int | None = None,
     description: PathLike | None = None,
     calibration_frames: int = 64,
     fallback: bool = False,
@@ -65,10 +69,14 @@ def build(
     is raised once the bundle is there, if it comes while that is moved into place. A stage ends
     after each operator in ``cuts``; ``placement`` maps operators, or their names, to ``"arm"`` or
     ``"vta"`` and takes precedence over ``placement_file`` and over ``depthwise`` (``"auto"``,
-    ``"arm"`` or ``"vta"``). ``description`` is the network's, by default the TOML file next to
-    ``model``. ``fallback`` adds ARM kernels that take over if the accelerator fails. ``sign`` is an
-    OpenSSH key that signs the bundle, and ``version`` a number that grows with every release, for
-    boards that refuse older ones.
+    ``"arm"`` or ``"vta"``). ``objective`` says
+    what the search of all placements is for (``"throughput"``, ``"latency"``, ``"energy-proxy"``;
+    ``"rule"``: no search), ``stages`` how many stages it may use at most, and ``max_latency_ms``
+    how long after its start a frame's results may come. ``slots`` is the number of frames in
+    flight. ``description`` is the network's, by default the TOML file next to ``model``.
+    ``fallback`` adds ARM kernels that take over if the accelerator fails. ``sign`` is an OpenSSH
+    key that signs the bundle, and ``version`` a number that grows with every release, for boards
+    that refuse older ones.
     Calibration pictures of more than ``most_pixels`` are refused before they are decoded.
     ``export_scheme`` is a file to which the quantisation scheme is written; a build with such a
     ``scheme`` needs no ``calibration``. ``float_layers`` are not quantised, but computed in
@@ -94,6 +102,10 @@ def build(
         cuts=tuple(cuts),
         placement=_by_name(placement or {}),
         depthwise=depthwise,
+        objective=objective,
+        max_latency_ms=max_latency_ms,
+        stages=stages,
+        slots=slots,
         description=Path(description) if description is not None else None,
         calibration_frames=calibration_frames,
         fallback=fallback,

@@ -31,12 +31,11 @@ from edgepipe.errors import (
 from edgepipe.frontend.network import import_network, read_model
 from edgepipe.frontend.preprocess import Frame, Preprocess
 from edgepipe.interrupts import remembered
-from edgepipe.partition import depthwise
 from edgepipe.partition.arm_cost import operator_ms
-from edgepipe.partition.crew_rate import StageTime, crews, frame_interval_ms
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import PlacedOperator
 from edgepipe.partition.rules.rule_file import rule_sets
+from edgepipe.partition.search.report import SplitReport
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize import float_layers
 from edgepipe.quantize.int16 import names as int16_layers
@@ -77,6 +76,10 @@ class ForecastOptions:
     cuts: tuple[str, ...] = ()
     placement: Mapping[str, str] = field(default_factory=dict)
     depthwise: str = "auto"
+    objective: str = ""
+    max_latency_ms: float | None = None
+    stages: int | None = None
+    slots: int | None = None
     float_layers: tuple[str, ...] = ()
     int16_layers: tuple[str, ...] = ()
     rules: tuple[Path, ...] = ()
@@ -145,8 +148,10 @@ class Forecast:
     the lines to check. ``vta_ms`` and ``arm_ms`` are the time of a frame's work on each device with
     its hops, the latter on one core. ``interval_ms`` is the time between frames, ``bound_ms`` what
     the busier device alone would allow if hops cost nothing, ``latency_ms`` the time of one frame
-    alone. ``hand_overs`` are the tensors between stages.
-    ``notices`` are sentences about changes made while loading.
+    alone. ``hand_overs`` are the tensors between stages, ``live_slots`` the frames in flight for a
+    camera. ``notices`` are sentences about changes made while loading. ``split`` is what a search
+    for the split found, None without one: its times are from single operators, without what a
+    program overlaps.
     """
 
     model: str
@@ -164,8 +169,10 @@ class Forecast:
     bound_ms: float
     latency_ms: float
     memory: Memory
+    live_slots: int
     floats: tuple[FloatOperators, ...]
     notices: tuple[str, ...]
+    split: SplitReport | None
 
     @property
     def vta_load(self) -> float:
@@ -217,6 +224,10 @@ def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
         cuts=options.cuts,
         placement=options.placement,
         depthwise=options.depthwise,
+        objective=options.objective,
+        max_latency_ms=options.max_latency_ms,
+        stages=options.stages,
+        slots=options.slots,
         calibration_frames=_FRAMES,
         float_layers=options.float_layers,
         int16_layers=options.int16_layers,
@@ -298,7 +309,8 @@ def _unbuildable(
         yield
     except errors as cause:
         asked = options.cuts or options.placement or options.rules or options.placement_file
-        of_operators = isinstance(cause, PartitionError) and asked
+        limited = options.max_latency_ms is not None or options.stages is not None
+        of_operators = isinstance(cause, PartitionError) and (asked or options.objective or limited)
         if of_operators or cause.option in _OF_LAYERS:
             raise  # about the options, not about the network
         raise UnbuildableError(
@@ -320,16 +332,12 @@ def _summed_up(
     board, stages = options.board, arranged.stages
     forecasts = []
     for stage in stages:
-        ms = depthwise.stage_arm_ms(stage.segment, board) / stage.cores.threads
-        if stage.segment.device == "vta":
-            cycles_of_stage = arranged.programs[stage.name].modelled_cycles
-            ms = 1e3 * cycles_of_stage / board.accelerator.clock_hz
         forecasts.append(
             StageForecast(
                 name=stage.name,
                 device=stage.segment.device,
                 operators=len(stage.segment.operators),
-                ms=ms,
+                ms=arranged.stage_ms(stage, board),
                 threads=stage.cores.threads,
                 inputs=stage.module.inputs,
                 outputs=stage.module.outputs,
@@ -363,29 +371,15 @@ def _summed_up(
         vta_ms=sum(vta) + len(vta) * hop_ms,
         arm_ms=sum(arm) + len(arm) * hop_ms,
         arm_cores=board.arm_cores,
-        interval_ms=_interval_ms(forecasts, memory.slots, board),
+        interval_ms=arranged.interval_ms(board, memory.slots),
         bound_ms=max(sum(vta), sum(arm) / board.arm_cores),
         latency_ms=sum(stage.ms + hop_ms for stage in forecasts),
         memory=memory,
+        live_slots=arranged.live_slots,
         floats=_floats([p for _, p in placed]),
         notices=notes.notices,
+        split=arranged.split,
     )
-
-
-def _interval_ms(stages: Sequence[StageForecast], slots: int, board: Board) -> float:
-    """Return the time between frames, in ms, by a simulation of the runtime's threads."""
-    names, devices = [stage.name for stage in stages], [stage.device for stage in stages]
-    who = crews(names, devices, board.arm_cores)
-    made_by = {tensor: number for number, s in enumerate(stages) for tensor in s.outputs}
-    times = [
-        StageTime(
-            crew=crew,
-            ms=stage.ms,
-            reads=tuple({made_by[tensor] for tensor in stage.inputs if tensor in made_by}),
-        )
-        for stage, crew in zip(stages, who.of_stages, strict=True)
-    ]
-    return frame_interval_ms(times, who.threads, slots, board.arm_timing.handover_us / 1e3)
 
 
 def _operator(

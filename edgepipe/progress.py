@@ -29,3 +29,29 @@ class Silent:
 
     def notice(self, text: str) -> None:
         """Ignore the notice."""
+
+
+class Held:
+    """Passes progress on, but keeps notices until they are released, or for ever."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._notices: list[str] = []
+
+    def step(self, text: str) -> None:
+        """Pass the step on."""
+        self._progress.step(text)
+
+    def update(self, done: int, total: int) -> None:
+        """Pass the update on."""
+        self._progress.update(done, total)
+
+    def notice(self, text: str) -> None:
+        """Keep the notice."""
+        self._notices.append(text)
+
+    def release(self) -> None:
+        """Pass on the notices."""
+        for text in self._notices:
+            self._progress.notice(text)
+        self._notices.clear()

@@ -58,6 +58,7 @@ class BuildOptions:
     """The options of ``edgepipe build``; ``description`` defaults to the file next to the model.
 
     ``depthwise`` is one of ``partition.choices.DEPTHWISE``; ``placement`` takes precedence over it.
+    ``objective``, ``max_latency_ms``, ``stages`` and ``slots`` are those of ``Wishes``.
     ``fallback`` adds ARM kernels for the VTA stages, in case the accelerator fails. ``sign`` is
     the OpenSSH key that signs the bundle, ``version`` the version that the signature also covers.
     ``most_pixels`` limits the size of a calibration picture. ``scheme`` is the file of a
@@ -81,6 +82,10 @@ class BuildOptions:
     cuts: tuple[str, ...] = ()
     placement: Mapping[str, str] = field(default_factory=dict)
     depthwise: str = "auto"
+    objective: str = ""
+    max_latency_ms: float | None = None
+    stages: int | None = None
+    slots: int | None = None
     description: Path | None = None
     calibration_frames: int = 64
     fallback: bool = False
@@ -100,7 +105,14 @@ class BuildOptions:
     @property
     def wishes(self) -> Wishes:
         """What is asked for of the arrangement."""
-        return Wishes(cuts=self.cuts, depthwise=self.depthwise).placed(self.placement)
+        return Wishes(
+            cuts=self.cuts,
+            depthwise=self.depthwise,
+            objective=self.objective,
+            max_latency_ms=self.max_latency_ms,
+            stages=self.stages,
+            slots=self.slots,
+        ).placed(self.placement)
 
     def __post_init__(self) -> None:
         scheme_file.require_ranges(self.calibration, self.scheme)
@@ -429,6 +441,7 @@ def make_manifest(
         outputs=quantized.output_names,
         stages=tuple(stage.entry for stage in compiled),
         slots=arranged.slots,
+        live_slots=arranged.live_slots,
         seed=quantized.scheme.options.seed,
         placement=_placements(arranged.stages),
         preprocess=described.description.preprocess,

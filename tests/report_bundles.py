@@ -38,7 +38,7 @@ def branches() -> onnx.ModelProto:
 
 
 def build(folder: Path, model: onnx.ModelProto, **options: Any) -> Path:
-    """Build a network on 16x16 pixels for the Ultra96."""
+    """Build a network on 16x16 pixels for the Ultra96, by default with a split by rule."""
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(model, folder / "net.onnx")
     description = small_networks.DESCRIPTION.replace('"classify"', '"none"')
@@ -51,7 +51,7 @@ def build(folder: Path, model: onnx.ModelProto, **options: Any) -> Path:
             board=boards.load("ultra96"),
             calibration=folder / "frames.npz",
             output=folder / "net.edgepipe",
-            **options,
+            **{"objective": "rule", **options},
         )
     )
     return folder / "net.edgepipe"

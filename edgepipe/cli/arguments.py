@@ -13,7 +13,7 @@ from typing import Any
 
 from edgepipe.cli.commands import COMMANDS
 from edgepipe.errors import PartitionError
-from edgepipe.partition.choices import DEPTHWISE, DEVICES
+from edgepipe.partition.choices import BY_RULE, DEPTHWISE, DEVICES, OBJECTIVES
 from edgepipe.partition.foreign import target
 from edgepipe.picture_size import MOST_PIXELS
 
@@ -129,6 +129,32 @@ def add_arrangement(parser: argparse._ActionsContainer) -> None:
         "model of the board (default: auto)",
     )
     parser.add_argument(
+        "--objective",
+        choices=(*OBJECTIVES, BY_RULE),
+        help="search all placements for the most frames per second, for the shortest time of a "
+        "frame alone, or for the least time that the accelerator and the cores together are busy "
+        "for a frame, each counted alike because their power is not known; rule: no search "
+        "(default: most frames per second, if that is 2 %% more than by the rule and a frame alone "
+        "takes at most 15 %% longer)",
+    )
+    parser.add_argument(
+        "--max-latency-ms",
+        type=milliseconds,
+        metavar="MS",
+        help="search for a split whose results are there MS after a frame's start, also while "
+        "frames keep coming; it can have fewer frames in flight",
+    )
+    parser.add_argument(
+        "--stages", type=positive, metavar="N", help="search for a split of at most N stages"
+    )
+    parser.add_argument(
+        "--slots",
+        type=slots,
+        metavar="N",
+        help="frames in flight, if they fit into the board's memory (default: as many as the rate "
+        "needs)",
+    )
+    parser.add_argument(
         "--placement",
         type=Path,
         metavar="FILE",
@@ -152,6 +178,21 @@ def add_arrangement(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--description", type=Path, metavar="FILE", help="the network's description"
     )
+
+
+def milliseconds(text: str) -> float:
+    """Return a time in ms, more than 0 and at most a million."""
+    number = float(text) if re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,6})?", text) else 0.0
+    if not 0 < number <= 1e6:
+        raise argparse.ArgumentTypeError(
+            f"found {text!r}, expected milliseconds, more than 0 and at most 1000000"
+        )
+    return number
+
+
+def slots(text: str) -> int:
+    """Return a number of frames in flight."""
+    return whole(text, least=1, most=1024)
 
 
 def port(text: str) -> int:

@@ -27,6 +27,7 @@ examples:
   edgepipe build net.onnx --board ultra96 --calib pictures/ -o net --cut layer3_out --place pool=arm
   edgepipe build net.onnx --board ultra96 --calib pictures/ -o net --export-scheme net.scheme.toml
   edgepipe build net.onnx --board ultra96 --scheme net.scheme.toml -o net
+  edgepipe build net.onnx --board ultra96 --calib pictures/ -o net --objective latency
 """
 
 
@@ -117,6 +118,10 @@ def _build_options(options: argparse.Namespace) -> BuildOptions:
         cuts=tuple(options.cut),
         placement=arguments.placement(options.place),
         depthwise=options.depthwise or "auto",
+        objective=options.objective or "",
+        max_latency_ms=options.max_latency_ms,
+        stages=options.stages,
+        slots=options.slots,
         description=options.description,
         calibration_frames=options.calib_frames,
         fallback=options.fallback,

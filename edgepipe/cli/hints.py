@@ -21,6 +21,7 @@ FLAGS = {
     "host": "--host",
     "keep": "--keep",
     "key": "--key",
+    "max_latency_ms": "--max-latency-ms",
     "metric": "--metric",
     "most_pixels": "--max-pixels",
     "network": "--network",
@@ -33,6 +34,7 @@ FLAGS = {
     "runtime": "--runtime",
     "scheme": "--scheme",
     "server": "--server",
+    "stages": "--stages",
     "unit": "--unit",
 }
 """The flag for an error's ``option``, shown by commands that have it."""

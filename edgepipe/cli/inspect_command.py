@@ -32,22 +32,15 @@ would not build.
 
 examples:
   edgepipe inspect net.onnx --board ultra96
+  edgepipe inspect net.onnx --board ultra96 --objective latency
   edgepipe inspect net.edgepipe --operators
 """
 
 _DEFAULT_BOARD = "ultra96"
 _FOR_BUNDLES = ("operators", "disassemble", "timing")
 _FOR_NETWORKS = (
-    "board",
-    "cut",
-    "place",
-    "depthwise",
-    "description",
-    "float",
-    "int16",
-    "rules",
-    "placement",
-    "export_placement",
+    *("board", "cut", "place", "depthwise", "objective", "max_latency_ms", "stages", "slots"),
+    *("description", "float", "int16", "rules", "placement", "export_placement"),
 )
 
 

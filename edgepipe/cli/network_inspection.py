@@ -30,6 +30,10 @@ def inspect_network(options: argparse.Namespace, default_board: str) -> int:
             cuts=tuple(options.cut),
             placement=arguments.placement(options.place),
             depthwise=options.depthwise or "auto",
+            objective=options.objective or "",
+            max_latency_ms=options.max_latency_ms,
+            stages=options.stages,
+            slots=options.slots,
             float_layers=tuple(options.float),
             int16_layers=tuple(options.int16),
             rules=tuple(options.rules),
@@ -83,6 +87,8 @@ def print_forecast(found: Forecast) -> None:
         f"({1e3 / found.interval_ms:.1f} frames/s), latency {found.latency_ms:.2f} ms"
     )
     print_line(_memory(found.memory))
+    if found.live_slots != found.memory.slots:
+        print_line(f"frames in flight for a camera: {found.live_slots}")
 
 
 def _drafted(found: Forecast) -> str:

@@ -46,14 +46,19 @@ def pipeline_memory(programs: Iterable[Contiguous], buffers: Iterable[int]) -> C
 
 
 def slots_that_fit(
-    memory: Contiguous, stages: Sequence[object], board: Board, progress: Progress
+    memory: Contiguous,
+    stages: Sequence[object],
+    board: Board,
+    progress: Progress,
+    wanted: int | None = None,
 ) -> int:
-    """Return the number of frames in flight: the board's usual number, or fewer with a notice.
+    """Return the number of frames in flight: ``wanted``, or fewer with a notice.
 
-    Raises ``PartitionError`` if the board's contiguous memory is too small for one frame.
+    ``wanted`` is the board's usual number by default. Raises ``PartitionError`` if the board's
+    contiguous memory is too small for one frame.
     """
-    slots = fitting_slots(memory, stages, board)
-    usual = board.slots(len(stages))
+    slots = fitting_slots(memory, stages, board, wanted)
+    usual = wanted or board.slots(len(stages))
     if slots < usual:
         progress.notice(
             f"{slots} frames in flight instead of {usual}, which would need "
@@ -63,12 +68,15 @@ def slots_that_fit(
     return slots
 
 
-def fitting_slots(memory: Contiguous, stages: Sequence[object], board: Board) -> int:
-    """Return the board's usual number of slots for so many stages, or as many as fit.
+def fitting_slots(
+    memory: Contiguous, stages: Sequence[object], board: Board, wanted: int | None = None
+) -> int:
+    """Return the slots ``wanted``, by default the board's usual number for so many stages, or as
+    many as fit.
 
     Raises ``PartitionError`` if not even one frame fits into the board's memory.
     """
-    usual = board.slots(len(stages))
+    usual = wanted or board.slots(len(stages))
     if not memory.slot_bytes:
         return usual
     if excess_bytes(memory, board) > 0:

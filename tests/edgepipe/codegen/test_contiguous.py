@@ -43,6 +43,7 @@ def built(folder: Path, dma_bytes: int) -> tuple[Manifest, list[str]]:
             board=dataclasses.replace(BOARD, dma_bytes=dma_bytes),
             calibration=folder / "frames.npz",
             output=folder / "net.edgepipe",
+            objective="rule",
         ),
         progress,
     )
