@@ -123,7 +123,8 @@ def _stage_medians(runs: Sequence[Statistics]) -> tuple[float, ...]:
 class RunOptions:
     """The options of ``edgepipe run``.
 
-    If ``output`` is None, no results are written. ``trace`` is a file for the pipeline's trace.
+    If ``output`` is None, no results are written. ``slots`` limits the frames in flight, by default
+    to the bundle's number. ``trace`` is a file for the pipeline's trace.
     Pictures of more than ``most_pixels`` are refused before they are decoded.
     """
 
@@ -133,6 +134,7 @@ class RunOptions:
     frames: int | None = None
     serial: bool = False
     cores: tuple[int, ...] | None = None
+    slots: int | None = None
     trace: Path | None = None
     timed: bool = False
     most_pixels: int = MOST_PIXELS
@@ -171,6 +173,7 @@ def run_bundle(
         device=_device(options.timed),
         serial=options.serial,
         cores=options.cores,
+        slots=options.slots,
         trace=options.trace is not None,
     ) as pipeline:
         with _outputs(options, lines, manifest.postprocess.results) as outputs:
@@ -185,13 +188,19 @@ def run_bundle(
 
 
 def compare(
-    bundle: Path, frames: Sequence[Frame], *, rounds: int = 5, timed: bool = False
+    bundle: Path,
+    frames: Sequence[Frame],
+    *,
+    rounds: int = 5,
+    timed: bool = False,
+    slots: int | None = None,
 ) -> Comparison:
     """Measure serial and pipelined frames per second on the same frames.
 
     The outputs of both are compared first, bit for bit. With ``timed``, VTA stages take at least as
-    long as on the board's accelerator. Raises ``RuntimeFailure`` if serial and pipelined outputs
-    differ. Each frame is uint8[1, height, width, channels].
+    long as on the board's accelerator. ``slots`` limits the frames in flight. Each frame is
+    uint8[1, height, width, channels]. Raises ``RuntimeFailure`` if serial and pipelined outputs
+    differ.
     """
     with load(bundle, serial=True) as serial, load(bundle) as pipelined:
         for one, other in zip(serial.map(frames[:3]), pipelined.map(frames[:3]), strict=True):
@@ -199,8 +208,8 @@ def compare(
     return Comparison(
         rounds=tuple(
             Round(
-                serial=_measure(bundle, frames, serial=True, timed=timed),
-                pipelined=_measure(bundle, frames, serial=False, timed=timed),
+                serial=_measure(bundle, frames, serial=True, timed=timed, slots=slots),
+                pipelined=_measure(bundle, frames, serial=False, timed=timed, slots=slots),
             )
             for _ in range(rounds)
         )
@@ -220,8 +229,10 @@ def read_frames(
     return [preprocess.frame(found.picture) for found in pictures]
 
 
-def _measure(bundle: Path, frames: Sequence[Frame], *, serial: bool, timed: bool) -> Statistics:
-    with load(bundle, serial=serial, device=_device(timed)) as pipeline:
+def _measure(
+    bundle: Path, frames: Sequence[Frame], *, serial: bool, timed: bool, slots: int | None
+) -> Statistics:
+    with load(bundle, serial=serial, device=_device(timed), slots=slots) as pipeline:
         deque(pipeline.map(frames), maxlen=0)
         return pipeline.statistics()
 

@@ -49,6 +49,12 @@ def add_parser(commands: Any) -> None:
         help="pin the stages to these cores, e.g. 0,1 (default: all)",
     )
     parser.add_argument(
+        "--slots",
+        type=arguments.slots,
+        metavar="N",
+        help="frames in flight (default: the bundle's setting)",
+    )
+    parser.add_argument(
         "--timed",
         action="store_true",
         help="slow the simulator down to the modelled speed of the board's accelerator",
@@ -82,6 +88,7 @@ def run(options: argparse.Namespace) -> int:
             frames=options.frames,
             serial=options.serial,
             cores=options.cores,
+            slots=options.slots,
             trace=options.trace,
             timed=options.timed,
             most_pixels=options.max_pixels,
@@ -98,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
     )
     if len(frames) > 1 and not options.serial:
         progress.step(f"comparing serial and pipelined runs of {len(frames)} frames")
-        comparison = compare(options.bundle, frames, timed=options.timed)
+        comparison = compare(options.bundle, frames, timed=options.timed, slots=options.slots)
         progress.finish()
         print(_comparison(comparison), file=sys.stdout if options.output else sys.stderr)
     return 0

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
+from typing import Any
 
+import pytest
+import small_networks
+
+import edgepipe
+from edgepipe import run
 from edgepipe.run import Comparison, Round
 from edgepipe.runtime.statistics import Durations, StageStatistics, Statistics
 
@@ -76,3 +82,22 @@ def test_a_gain_beyond_its_bound_indicates_a_busy_machine() -> None:
     assert Comparison(rounds=(busy,)).was_disturbed
     quiet = Round(serial=measured(10, 50, 50), pipelined=measured(20.2, 50, 50))
     assert not Comparison(rounds=(quiet,)).was_disturbed
+
+
+def test_the_frames_in_flight_are_those_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = small_networks.build_small_bundle(tmp_path)
+    picture = tmp_path / "picture.ppm"
+    picture.write_bytes(b"P6 16 16 255\n" + bytes(16 * 16 * 3))
+    given: list[int | None] = []
+
+    def recorded(*positional: Any, **options: Any) -> edgepipe.Pipeline:
+        given.append(options.get("slots"))
+        return edgepipe.load(*positional, **options)
+
+    monkeypatch.setattr(run, "load", recorded)
+    run.run_bundle(run.RunOptions(bundle=bundle, source=picture, slots=2))
+    frames = run.read_frames(bundle, picture, 1)
+    run.compare(bundle, frames * 2, rounds=1, slots=3)
+    assert given == [2, None, None, 3, 3]
