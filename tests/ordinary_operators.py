@@ -142,7 +142,17 @@ def rolled(b: Builder, u: str, v: str) -> str:
     return u
 
 
+def cropped(b: Builder, u: str, v: str) -> str:
+    """What tf2onnx writes for a picture moved by a pixel, as in NASNet."""
+    p = _Parts(b, "cropped")
+    x = p("Pad", u, p.integers(0, 0, 0, 0, 0, 0, 1, 1))
+    ends = p.integers(*[2**31 - 1] * 4)
+    x = p("Slice", x, p.integers(0, 1, 1, 0), ends, p.integers(0, 2, 3, 1))
+    return p("AveragePool", x, kernel_shape=[1, 1], strides=[2, 2])
+
+
 JOINS: dict[Maker, str] = {
+    cropped: "MatMul MatMul AveragePool",
     joined_rows: "MatMul MatMul Add",
     rolled: "MatMul MatMul",
 }

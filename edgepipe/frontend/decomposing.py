@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from edgepipe.frontend.onnx_graph import set_attribute, set_nodes, stretches
-from edgepipe.frontend.rewrites import pools
+from edgepipe.frontend.rewrites import pools, slices
 from edgepipe.frontend.rewrites.rewriting import (
     REDUCE_WITH_INPUTS,
     SLICE_WITH_INPUTS,
@@ -34,21 +34,6 @@ def decompose(model: onnx.ModelProto) -> None:
         made = rule(rewriting, node) if rule is not None else None
         nodes += [node] if made is None else made
     set_nodes(model.graph, nodes)
-
-
-def _slice(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
-    """Return a selection for channels in steps, forwards or backwards: ``x[:, ::-1]``."""
-    shape = rewriting.shapes.get(node.input[0], ())
-    numbers = [rewriting.array(value) for value in node.input[1:]]
-    if len(shape) != 4 or len(numbers) != 4 or any(n is None or n.size != 1 for n in numbers):
-        return None
-    begin, end, axis, step = (int(n.flat[0]) for n in numbers if n is not None)
-    if axis not in (1, -3) or step in (0, 1):
-        return None
-    last = None if step < 0 and end < -shape[1] else end  # Python has no number for that
-    channels = list(range(shape[1])[begin:last:step])
-    index = rewriting.integers(f"{node.output[0]}/channels", channels)
-    return [helper.make_node("Gather", [node.input[0], index], [node.output[0]], axis=1)]
 
 
 def _batch_norm(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
@@ -284,7 +269,7 @@ _RULES: dict[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
     "ReduceMax": pools.global_maximum,
     "ReduceMean": pools.mean,
     "Resize": _resize,
-    "Slice": _slice,
+    "Slice": slices.plain_slice,
     "Squeeze": _squeeze,
     "Swish": _swish,
     "Unsqueeze": _squeeze,

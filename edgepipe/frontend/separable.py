@@ -15,6 +15,7 @@ from edgepipe.frontend.onnx_graph import (
     array_of,
     constants_of,
     opset_of,
+    remove_unread,
     set_nodes,
     shapes_of,
     stretches,
@@ -56,11 +57,13 @@ def resampling_as_products(model: onnx.ModelProto) -> None:
     These are borders that a convolution cannot take, slices of height and width, averages whose
     divisors vary, resizes by factors that are not powers of two, and tiles. Each product is
     compared with its operator on random values; where they differ, the operator stays. What no
-    convolution reads afterwards stays as well: it decodes results.
+    convolution reads afterwards stays as well: it decodes results. A crop of a border is one
+    product, as is any operator that moves the pixels that another one has moved.
     """
     shapes = shapes_of(model)
     constants = constants_of(model.graph)
     needed = before_layers(model.graph)
+    moved: dict[str, tuple[str, Matrices]] = {}
     nodes: list[onnx.NodeProto] = []
     for node in model.graph.node:
         find = _MATRICES.get(node.op_type)
@@ -74,9 +77,15 @@ def resampling_as_products(model: onnx.ModelProto) -> None:
         found = find(operator)
         if found is None or not _is_equal(model, node, shape, found):
             nodes.append(node)
-        else:
-            nodes += _products(model.graph, node, found)
+            continue
+        source = node.input[0]
+        if all(map(_moves_pixels, found)):
+            source, before = moved.get(source, (source, tuple(map(_unit, operator.size))))
+            found = (found[0] @ before[0], found[1] @ before[1])
+            moved[node.output[0]] = source, found
+        nodes += _products(model.graph, source, node.output[0], found)
     set_nodes(model.graph, nodes)
+    remove_unread(model.graph)
 
 
 def before_layers(graph: onnx.GraphProto) -> set[str]:
@@ -84,12 +93,20 @@ def before_layers(graph: onnx.GraphProto) -> set[str]:
     return values_before(graph, _LAYERS)
 
 
+def _moves_pixels(matrix: Float) -> bool:
+    """Return whether each result is a pixel or 0."""
+    return bool(((matrix == 0) | (matrix == 1)).all() and (matrix.sum(axis=1) <= 1).all())
+
+
+def _unit(size: int) -> Float:
+    return np.eye(size, dtype=np.float32)
+
+
 def _products(
-    graph: onnx.GraphProto, node: onnx.NodeProto, found: Matrices
+    graph: onnx.GraphProto, source: str, name: str, found: Matrices
 ) -> list[onnx.NodeProto]:
     """Return the nodes; a matrix that changes nothing is omitted."""
     rows, cols = found
-    source, name = node.input[0], node.output[0]
     made = []
     sides = [
         (matrix, side)

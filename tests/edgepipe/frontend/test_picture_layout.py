@@ -108,7 +108,7 @@ TURNED: dict[str, tuple[Layers, str]] = {
     "a size": (to_a_size, "Resize Conv"),
     "an order of channels": (swapped, "Gather Conv"),
     "channels backwards": (backwards, "Gather Conv"),
-    "a crop": (cropped, "Slice Conv"),
+    "a crop": (cropped, "MatMul MatMul Conv"),
     "a split": (colours_apart, "Split Concat Conv"),
     "the same shape": (reshaped, "Conv"),
     "a sum with itself": (with_itself, "Relu Add Conv"),
