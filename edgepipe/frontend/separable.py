@@ -27,7 +27,7 @@ Float = NDArray[np.float32]
 Matrices = tuple[Float, Float]
 """What acts on the rows, [height out, height in], and on the columns, [width out, width in]."""
 
-_LAYERS = ("Conv", "ConvTranspose")
+_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def resampling_as_products(model: onnx.ModelProto) -> None:
     These are borders that a convolution cannot take, slices of height and width, averages whose
     divisors vary, resizes by factors that are not powers of two, and tiles. Each product is
     compared with its operator on random values; where they differ, the operator stays. What no
-    convolution reads afterwards stays as well: it decodes results. A crop of a border is one
+    layer reads afterwards stays as well: it decodes results. A crop of a border is one
     product, as is any operator that moves the pixels that another one has moved.
     """
     shapes = shapes_of(model)
@@ -89,7 +89,7 @@ def resampling_as_products(model: onnx.ModelProto) -> None:
 
 
 def before_layers(graph: onnx.GraphProto) -> set[str]:
-    """Return the values that a convolution depends on."""
+    """Return the values that a convolution or a matrix product depends on."""
     return values_before(graph, _LAYERS)
 
 

@@ -21,7 +21,7 @@ def as_sums(model: onnx.ModelProto) -> None:
     before   Sum(x, y, z);  Max(x, 0);       Max(x, y);           x + a [1, c, 1, 1]
     after    x + y + z;     Clip(x, min=0);  Relu(x - y) + y;     x + (ones @ a @ ones)
 
-    A copy that a product reads (``x * gate.expand_as(x)``) is left out. What no convolution reads
+    A copy that a product reads (``x * gate.expand_as(x)``) is left out. What no layer reads
     afterwards stays: it decodes results.
     """
     _skip_copies(model)

@@ -20,7 +20,7 @@ def as_pictures(model: onnx.ModelProto) -> None:
     before   Concat(x, y, axis=2); Concat(x[2:], x[:2], axis=2); Conv(a signal [1, c, n])
     after    rows @ x + rows @ y;  rows @ x;                     Conv(a picture [1, c, 1, n])
 
-    Parts of a split along rows or columns become slices. What no convolution reads afterwards
+    Parts of a split along rows or columns become slices. What no layer reads afterwards
     stays: it decodes results.
     """
     rewriting = Rewriting(model)

@@ -192,3 +192,23 @@ def test_nothing_between_int8_operators_is_float(case: str, tmp_path: Path) -> N
         pairs.append((found.ravel(), session.run(None, {"image": picture})[0].ravel()))
     one, other = map(np.concatenate, zip(*pairs, strict=True))
     assert np.corrcoef(one, other)[0, 1] > 0.995
+
+
+def test_what_only_a_dense_layer_reads_is_int8(tmp_path: Path) -> None:
+    """The last cell of NASNet: no convolution follows its averages, whose divisors vary."""
+    b = Builder(3)
+    x = features(b)
+    means = b.node("AveragePool", [x], "means", kernel_shape=[3, 3], pads=[1] * 4)
+    larger = b.node("Max", [b.node("Add", [means, x], "sum"), means], "larger")
+    g = shaped(b, "Reshape", b.node("GlobalAveragePool", [larger], "mean"), [1, -1], "code")
+    b.node("Gemm", [g, b.constant("w", b.normal(4, CHANNELS))], "result", transB=1)
+    onnx.save(b.model([1, 3, 16, 16], {"result": 2}), tmp_path / "net.onnx")
+    network = load_network(tmp_path / "net.onnx")
+    frames = list(small_networks.frames(4))
+    made = quantize(network, frames, small_networks.PREPROCESS, QuantizeOptions(frames=4))
+    in_float = [
+        operator.output
+        for operator in match_operators(made.module)
+        if any("float" in binding.dtype for binding in operator.bindings)
+    ]
+    assert in_float == ["result"]
