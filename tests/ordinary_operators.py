@@ -331,7 +331,42 @@ def appended_coordinates(b: Builder, u: str, v: str) -> str:
     return p("Concat", u, p.values(np.stack([y, x])[None]), axis=1)
 
 
+def chosen_pixels(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "chosen")
+    mask = b.constant("chosen.mask", (np.arange(HEIGHT * WIDTH) % 3 < 1).reshape(1, 1, HEIGHT, -1))
+    return p("Where", mask, u, v)
+
+
+def replaced_pixels(b: Builder, u: str, v: str) -> str:
+    """By constants that differ in each channel, too."""
+    p = _Parts(b, "replaced")
+    mask = b.constant("replaced.mask", b.normal(CHANNELS, HEIGHT, WIDTH) > 0)
+    return p("Where", mask, p.weights(1, CHANNELS, 1, WIDTH), u)
+
+
+def chosen_channels(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "sides")
+    mask = b.constant("sides.mask", (np.arange(CHANNELS) % 2 < 1).reshape(-1, 1, 1))
+    return p("Where", mask, u, v)
+
+
+def masked_pixels(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "masked")
+    mask = b.constant("masked.mask", (np.arange(WIDTH) % 2 < 1))
+    return p("Where", mask, u, p.number(0))
+
+
+def bounds_of_pixels(b: Builder, u: str, v: str) -> str:
+    p = _Parts(b, "bounds")
+    return p("Min", p.weights(1, CHANNELS, HEIGHT, WIDTH), p("Max", u, p.weights(HEIGHT, 1)))
+
+
 PIXELS: dict[Maker, str] = {
+    chosen_pixels: "Mul Mul Add",
+    chosen_channels: "Mul Mul Add",
+    replaced_pixels: "Mul Add",
+    masked_pixels: "Mul",
+    bounds_of_pixels: "Sub Relu Add Sub Relu Sub",
     added_positions: "Sub Relu",
     window_of_weights: "Mul",
     appended_coordinates: "Concat",

@@ -21,6 +21,7 @@ def as_sums(model: onnx.ModelProto) -> None:
     before   Sum(x, y, z);  Max(x, 0);       Max(x, y);           x + a [1, c, 1, 1]
     after    x + y + z;     Clip(x, min=0);  Relu(x - y) + y;     x + (ones @ a @ ones)
 
+    A choice by constants is a sum of products with them: x * mask + y * (1 - mask).
     A copy that a product reads (``x * gate.expand_as(x)``) is left out. What no layer reads
     afterwards stays: it decodes results.
     """
@@ -69,7 +70,10 @@ def _sum(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
 
 
 def _bound(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
-    """Return a clip for one number beside a tensor, else a sum for two tensors of one shape."""
+    """Return a clip for one number beside a tensor, else a sum for two tensors of one shape.
+
+    One of the two may be constants for each pixel.
+    """
     name = node.output[0]
     if len(node.input) != 2:
         return None
@@ -82,10 +86,16 @@ def _bound(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
             value = rewriting.constant(f"{name}/bound", bound.reshape(()))
             bounds = [value] if is_largest else ["", value]
             return [helper.make_node("Clip", [node.input[tensor], *bounds], [name])]
-    shapes = [rewriting.shapes.get(value) for value in node.input]
-    if shapes[0] != shapes[1] or not shapes[0] or any(a is not None for a in arrays):
-        return None
+    constants = [value for value in node.input if rewriting.array(value) is not None]
     first, second = node.input
+    if len(constants) == 1:
+        first, second = (first, second) if second in constants else (second, first)
+        if not _differs_by_pixel(rewriting, second, rewriting.shapes.get(name, ())):
+            return None  # a table
+    shapes = [rewriting.shapes.get(value) for value in (first, second)]
+    same = shapes[0] == (rewriting.shapes.get(name) if constants else shapes[1])
+    if not same or not shapes[0] or len(constants) == 2:
+        return None
     difference = [first, second] if is_largest else [second, first]
     kind = "Add" if is_largest else "Sub"
     return [
@@ -93,6 +103,48 @@ def _bound(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
         helper.make_node("Relu", [f"{name}/difference"], [f"{name}/above"]),
         helper.make_node(kind, [second, f"{name}/above"], [name]),
     ]
+
+
+def _differs_by_pixel(rewriting: Rewriting, constant: str, shape: tuple[int, ...]) -> bool:
+    """Return whether a constant has several finite values in a channel of a picture."""
+    values = rewriting.array(constant)
+    if values is None or len(shape) != 4 or shape[0] != 1 or values.ndim > len(shape):
+        return False
+    over = np.broadcast_to(values, shape)
+    return bool(np.isfinite(values).all() and (over != over[:, :, :1, :1]).any())
+
+
+def _choice(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return a product for each tensor and a sum where constants say which is chosen.
+
+    Between a tensor and constants, constants for each channel are left to a table.
+    """
+    name = node.output[0]
+    shape = rewriting.shapes.get(name, ())
+    mask = rewriting.array(node.input[0])
+    computed = [value for value in node.input[1:] if rewriting.array(value) is None]
+    by_pixel = _differs_by_pixel(rewriting, node.input[0], shape)
+    if mask is None or len(shape) != 4 or not computed or (len(computed) < 2 and not by_pixel):
+        return None
+    shares = [mask != 0, mask == 0]
+    nodes: Nodes = []
+    terms = []
+    for index, (value, share) in enumerate(zip(node.input[1:], shares, strict=True)):
+        constant = rewriting.array(value)
+        if constant is None:
+            if rewriting.shapes.get(value) != shape:
+                return None
+            factor = rewriting.constant(f"{name}/share{index}", share.astype(np.float64))
+            terms.append(f"{name}/part{index}")
+            nodes.append(helper.make_node("Mul", [value, factor], [terms[-1]]))
+        elif not np.isfinite(constant).all():
+            return None
+        elif constant.any():
+            terms.append(rewriting.constant(f"{name}/part{index}", constant * share))
+    if len(terms) == 1:
+        nodes[0].output[0] = name
+        return nodes
+    return [*nodes, helper.make_node("Add", terms, [name])]
 
 
 def _broadcast(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
@@ -170,4 +222,5 @@ _RULES: Mapping[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
     "Sub": _broadcast,
     "Sum": _sum,
     "Tile": _tile,
+    "Where": _choice,
 }

@@ -134,12 +134,13 @@ def attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
 def _layer_norm(gathering: _Gathering, node: onnx.NodeProto) -> _Norm | None:
     """Return a layer normalisation, or one by the root of squares.
 
-    It is over the last axis, or over channels, height and width, with a scale for each element.
+    It is over the last axis, or over height and width of a picture, with its channels or without,
+    with a scale for each element.
     """
     shape = gathering.shapes.get(node.input[0], ())
     scale, shift = gathering.numbers(node, 1), gathering.numbers(node, 2)
     axis = int(attribute(node, "axis", -1)) % len(shape) if shape else 0
-    if len(shape) < 2 or axis == 0 or (axis != len(shape) - 1 and (len(shape), axis) != (4, 1)):
+    if len(shape) < 2 or axis == 0 or (axis != len(shape) - 1 and len(shape) != 4):
         return None
     if scale is None or scale.shape != shape[axis:] or (len(node.input) > 2 and shift is None):
         return None
