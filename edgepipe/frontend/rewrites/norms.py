@@ -234,10 +234,33 @@ def _quotient(gathering: _Gathering, node: onnx.NodeProto) -> _Norm | None:
     if node.op_type == "Div":
         return _divided(gathering, *node.input)
     for value, other in (tuple(node.input), tuple(reversed(node.input))):
-        inverse = gathering.made(other, "Reciprocal")
-        if inverse is not None:
-            return _divided(gathering, value, inverse.input[0])
+        most = _bound(gathering, other, "Min", "max")
+        is_bounded = most is not None and most >= 1 / _MOST_GUARD
+        other = gathering.makers[other].input[0] if is_bounded else other
+        inverse = gathering.made(other, "Div", "Reciprocal")
+        ones = gathering.numbers(inverse, 0) if inverse is not None else None
+        if inverse is None or (inverse.op_type == "Div" and (ones is None or (ones != 1).any())):
+            continue
+        found = _divided(gathering, value, inverse.input[-1])
+        if found is not None and is_bounded:
+            return replace(found, epsilon=max(found.epsilon, _GUARD))
+        return found
     return None
+
+
+def _bound(gathering: _Gathering, value: str, kind: str, attribute_name: str) -> float | None:
+    """Return the number beside a value in a ``Max`` or ``Min``, or in a ``Clip`` of that side."""
+    node = gathering.made(value, kind, "Clip")
+    if node is None:
+        return None
+    given = attribute(node, attribute_name, None)
+    place = 2 if (node.op_type, attribute_name) == ("Clip", "max") else 1
+    if node.op_type == "Clip":  # it must have no bound on its other side
+        inputs = [*node.input, "", ""]
+        if inputs[3 - place] or len(node.attribute) > (given is not None):
+            return None
+    found = gathering.numbers(node, place) if given is None else np.array(given)
+    return float(found.flat[0]) if found is not None and found.size == 1 else None
 
 
 def _divided(gathering: _Gathering, value: str, root: str) -> _Norm | None:
@@ -291,7 +314,7 @@ def _guarded(gathering: _Gathering, root: str) -> onnx.NodeProto | None:
 def _variance(gathering: _Gathering, root: str) -> tuple[str, set[int], float, float] | None:
     """Return what is squared below a root, the axes of the mean of squares, epsilon and a factor.
 
-    The factor is that of the mean: n / (n - 1) for a variance without bias, else 1.
+    The factor is that of the mean: n / (n - 1) for a variance without bias, n for a sum, else 1.
     """
     node = gathering.made(root, "Sqrt", "Pow")
     half = gathering.numbers(node, 1) if node is not None else None
@@ -306,9 +329,15 @@ def _variance(gathering: _Gathering, root: str) -> tuple[str, set[int], float, f
         if constant is None or constant.size != 1 or float(constant.flat[0]) < 0:
             return None
         value, epsilon = added.input[1 - place], float(constant.flat[0])
+    least = _bound(gathering, value, "Max", "min")
+    if least is not None and 0 <= least <= _MOST_GUARD**2:
+        value, epsilon = gathering.makers[value].input[0], max(epsilon, _GUARD)
     value, share = _unscaled(gathering, value)
-    mean = gathering.made(value, "ReduceMean")
+    mean = gathering.made(value, "ReduceMean", "ReduceSum")
     axes = gathering.reduced(mean) if mean is not None else set()
+    if mean is not None and mean.op_type == "ReduceSum":
+        shape = gathering.shapes.get(mean.input[0], ())
+        share *= math.prod(shape[axis] for axis in axes) if shape else 0
     square = gathering.made(mean.input[0], "Mul", "Pow") if mean is not None else None
     if square is None or not axes:
         return None

@@ -86,6 +86,37 @@ def length(b: Builder) -> str:
     return b.node("Div", ["x", norm], "y")
 
 
+def unit_of_keras(b: Builder) -> str:
+    """UnitNormalization through tf2onnx: the inverse of the length has a bound."""
+    total = b.node("ReduceSum", [b.node("Mul", ["x", "x"], "s"), numbers(b, "axes", 1)], "total")
+    inverse = b.node("Reciprocal", [b.node("Sqrt", [total], "root")], "inverse")
+    most = b.constant("most", np.full((1, 1, 1, 1), 1e12, np.float32))
+    return b.node("Mul", ["x", b.node("Min", [inverse, most], "bounded")], "y")
+
+
+def unit_of_tensorflow(b: Builder) -> str:
+    """tf.math.l2_normalize: the sum of squares has a bound."""
+    total = b.node("ReduceSum", [b.node("Mul", ["x", "x"], "s"), numbers(b, "axes", 1)], "total")
+    least = b.constant("least", np.full((1, 1, 1, 1), 1e-12, np.float32))
+    root = b.node("Sqrt", [b.node("Max", [total, least], "positive")], "root")
+    return b.node("Mul", ["x", b.node("Reciprocal", [root], "inverse")], "y")
+
+
+def unit_by_a_quotient(b: Builder) -> str:
+    """x * (1 / sqrt(sum + epsilon)), of each picture."""
+    squares = b.node("Pow", ["x", b.constant("two", np.float32(2))], "squares")
+    total = b.node("ReduceSum", [squares, numbers(b, "axes", 2, 3)], "total")
+    kept = b.node("Add", [total, b.constant("epsilon", np.float32(1e-6))], "kept")
+    one = b.constant("one", np.float32(1))
+    inverse = b.node("Div", [one, b.node("Sqrt", [kept], "root")], "inverse")
+    return b.node("Mul", [inverse, "x"], "y")
+
+
+def layer_over_a_plane(b: Builder) -> str:
+    scale, shift = (b.constant(name, b.normal(SIZE, SIZE)) for name in ("scale", "shift"))
+    return b.node("LayerNormalization", ["x", scale, shift], "y", axis=-2)
+
+
 def length_as_one_node(b: Builder) -> str:
     return b.node("LpNormalization", ["x"], "y", axis=1, p=2)
 
@@ -226,6 +257,10 @@ CASES: dict[str, tuple[Maker, int]] = {
     "root mean square": (root_mean_square, 0),
     "length": (length, 0),
     "length as one node": (length_as_one_node, 0),
+    "unit of Keras": (unit_of_keras, 0),
+    "unit of TensorFlow": (unit_of_tensorflow, 0),
+    "unit by a quotient": (unit_by_a_quotient, CHANNELS),
+    "layer over a plane": (layer_over_a_plane, CHANNELS),
     "instance": (instance, CHANNELS),
     "groups of PyTorch": (groups_of_pytorch, 2),
     "groups": (groups, 4),
@@ -265,6 +300,13 @@ def far_from_zero(b: Builder) -> str:
     return b.node("Div", ["x", norm], "y")
 
 
+def bounded_inverse(b: Builder) -> str:
+    """A bound that changes results."""
+    total = b.node("ReduceSum", [b.node("Mul", ["x", "x"], "s"), numbers(b, "axes", 1)], "total")
+    inverse = b.node("Reciprocal", [b.node("Sqrt", [total], "root")], "inverse")
+    return b.node("Mul", ["x", b.node("Min", [inverse, b.constant("m", np.float32(2))], "b")], "y")
+
+
 def other_axes(b: Builder) -> str:
     """Mean and variance over different axes."""
     mean = b.node("ReduceMean", ["x", numbers(b, "axes", 1)], "mean")
@@ -286,7 +328,21 @@ def test_values_that_are_all_zero_have_the_length_zero(axis: int, tmp_path: Path
     network(tmp_path, nothing)
 
 
-@pytest.mark.parametrize("make", [length_in_rows, far_from_zero])
+@pytest.mark.parametrize("make", [unit_of_keras, unit_of_tensorflow])
+def test_the_unit_of_values_that_are_all_zero_is_zero(make: Maker, tmp_path: Path) -> None:
+    def nothing(b: Builder) -> str:
+        b.node("Mul", ["x", b.constant("none", np.float32(0))], "zero")
+        y = make(b)
+        for node in b.nodes:
+            node.input[:] = [
+                "zero" if v == "x" and node.output[0] != "zero" else v for v in node.input
+            ]
+        return y
+
+    network(tmp_path, nothing)
+
+
+@pytest.mark.parametrize("make", [length_in_rows, far_from_zero, bounded_inverse])
 def test_what_is_no_such_normalisation_stays_float(make: Maker, tmp_path: Path) -> None:
     nodes = understand(network(tmp_path, make)).nodes
     assert not [node for node in nodes if isinstance(node, NormNode)]
