@@ -279,7 +279,7 @@ REDUCTIONS: dict[Maker, str] = {
     spatial_attention: "Conv ReduceMax Concat Conv Sigmoid Mul",
     sum_over_channels: "Conv",
     largest_of_joined_channels: "Sigmoid Concat ReduceMax",
-    gate_with_channels_last: f"GlobalAveragePool Relu Conv Sigmoid Mul {'Transpose ' * 6}",
+    gate_with_channels_last: "ReduceMean Relu Conv Sigmoid Mul",
 }
 
 # Quotients.

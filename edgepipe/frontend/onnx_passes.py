@@ -42,6 +42,7 @@ def simplify(model: onnx.ModelProto) -> None:
     remove_identities(model)
     explicit_padding(model)
     channels_stay_first(model)
+    remove_identities(model)
     split_pads(model)
     fold_pads(model)
     unstack(model)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import onnx
@@ -18,9 +19,12 @@ from edgepipe.frontend.onnx_graph import (
     shapes_of,
 )
 
-_TO_LAST = (0, 2, 3, 1)
+TO_LAST = (0, 2, 3, 1)
 """The axis of a picture with channels first for each axis of one with channels last."""
-_TO_FIRST = (0, 3, 1, 2)
+TO_FIRST = (0, 3, 1, 2)
+
+Rule = Callable[["Turning", onnx.NodeProto], "list[onnx.NodeProto] | None"]
+"""Changes a node to one for channels first; None if that is impossible."""
 
 
 def layers_channels_first(model: onnx.ModelProto) -> None:
@@ -32,42 +36,51 @@ def layers_channels_first(model: onnx.ModelProto) -> None:
     Values keep their names. A layer that cannot be turned reads ``Transpose(x, 0, 2, 3, 1)``.
     """
     image = model.graph.input[0].name
-    moves = [node for node in model.graph.node if image in node.input and _moves_last(node)]
+    moves = [node for node in model.graph.node if image in node.input and moves_last(node)]
     # What branches and loops read inside them would have to be turned there.
     nested = any(attribute.HasField("g") for n in model.graph.node for attribute in n.attribute)
     if moves and not nested:
-        turning = _Turning(model, [move.output[0] for move in moves])
+        turning = Turning(model, {move.output[0]: image for move in moves})
         kept = [node for node in model.graph.node if node not in moves]
         nodes = [made for node in kept for made in turning.turned(node)]
         set_nodes(model.graph, [*nodes, *turning.outputs()])
         infer_shapes(model)
 
 
-def _moves_last(node: onnx.NodeProto) -> bool:
+def moves_last(node: onnx.NodeProto) -> bool:
+    """Return whether a node moves the channels of a picture last."""
     perms = [tuple(a.ints) for a in node.attribute if a.name == "perm"]
-    return node.op_type == "Transpose" and perms == [_TO_LAST]
+    return node.op_type == "Transpose" and perms == [TO_LAST]
 
 
-class _Turning:
+class Turning:
     """Turns the nodes of a graph one after the other, in their order.
 
     ``first`` has, for each value that was turned, the name of its picture with channels first.
+    ``rules`` are those for kinds of nodes that have none of their own here.
     """
 
-    def __init__(self, model: onnx.ModelProto, last: Iterable[str]) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        first: Mapping[str, str],
+        rules: Mapping[str, Rule] = MappingProxyType({}),
+    ) -> None:
         self._graph = model.graph
         self.constants = constants_of(model.graph)
         self.shapes = shapes_of(model)
         self._results = {output.name for output in model.graph.output}
-        self.first = dict.fromkeys(last, model.graph.input[0].name)
+        self.first = dict(first)
+        self._rules = {**_RULES, **rules}
         self._last: dict[str, str] = {}
+        self._taken = {value for node in model.graph.node for value in node.output}
 
     def turned(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
         """Return the nodes that take the place of ``node``."""
         if not any(name in self.first for name in node.input):
             return [node]
         copy = onnx.NodeProto.FromString(node.SerializeToString())
-        made = _RULES.get(node.op_type, _stays)(self, copy)
+        made = self._rules.get(node.op_type, _stays)(self, copy)
         return self._read_last(node) if made is None else made
 
     def outputs(self) -> list[onnx.NodeProto]:
@@ -98,30 +111,30 @@ class _Turning:
 
     def _read_last(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
         made = []
+        copy = onnx.NodeProto.FromString(node.SerializeToString())
         for index, name in enumerate(node.input):
             if name in self.first:
                 made += self._last_of(name)
-                node.input[index] = self._last[name]
-        return [*made, node]
+                copy.input[index] = self._last[name]
+        return [*made, copy]
 
     def _last_of(self, name: str) -> list[onnx.NodeProto]:
         """Return the node that moves a value's channels last, unless it is there already."""
         if name in self._last:
             return []
-        self._last[name] = name if name in self._results else f"{name}/channels_last"
+        last = name if name in self._results else f"{name}/channels_last"
+        while last in self._taken and last != name:
+            last += "_"
+        self._last[name] = last
         inputs, outputs = [self.first[name]], [self._last[name]]
-        return [helper.make_node("Transpose", inputs, outputs, perm=_TO_LAST)]
+        return [helper.make_node("Transpose", inputs, outputs, perm=TO_LAST)]
 
 
-Rule = Callable[[_Turning, onnx.NodeProto], "list[onnx.NodeProto] | None"]
-"""Changes a node to one for channels first; None if that is impossible."""
-
-
-def _stays(_: _Turning, __: onnx.NodeProto) -> None:
+def _stays(_: Turning, __: onnx.NodeProto) -> None:
     return None
 
 
-def _elementwise(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+def elementwise(turning: Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
     """Turn the constants too: they are aligned with the last axes."""
     inputs = []
     for name in node.input:
@@ -135,26 +148,26 @@ def _elementwise(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto
             return None
         if values.size > 1:
             shape = (1,) * (4 - values.ndim) + values.shape
-            name = turning.constant(name, values.reshape(shape).transpose(_TO_FIRST))
+            name = turning.constant(name, values.reshape(shape).transpose(TO_FIRST))
         inputs.append(name)
     node.input[:] = inputs
     return [turning.turn_outputs(node)]
 
 
-def _transpose(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto]:
+def _transpose(turning: Turning, node: onnx.NodeProto) -> list[onnx.NodeProto]:
     perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), [3, 2, 1, 0])
-    both = [_TO_LAST[axis] for axis in perm]
+    both = [TO_LAST[axis] for axis in perm]
     node.input[0] = turning.first[node.input[0]]
     if both == [0, 1, 2, 3]:
         return [helper.make_node("Identity", [node.input[0]], [node.output[0]])]
-    if both == list(_TO_LAST):
+    if both == list(TO_LAST):
         same = helper.make_node("Identity", [node.input[0]], [node.output[0]])
         return [turning.turn_outputs(same)]
     set_attribute(node, "perm", both)
     return [node]
 
 
-def _reshape(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+def reshape_turned(turning: Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
     """Read channels first too where a move of channels moves no value, as with one channel."""
     before, after = (turning.shapes.get(name) for name in (node.input[0], node.output[0]))
     source = turning.first.get(node.input[0])
@@ -164,13 +177,13 @@ def _reshape(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | 
         return [turning.turn_outputs(helper.make_node("Identity", [source], [node.output[0]]))]
     if before[3] != 1 and before[1] * before[2] != 1:
         return None
-    if after == tuple(before[axis] for axis in _TO_FIRST):
+    if after == tuple(before[axis] for axis in TO_FIRST):
         return [helper.make_node("Identity", [source], [node.output[0]])]
     shape = turning.constant(f"{node.output[0]}/shape", np.array(after, np.int64))
     return [helper.make_node("Reshape", [source, shape], [node.output[0]])]
 
 
-def _pad(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+def _pad(turning: Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
     amounts, axes = turning.array(node, 1), turning.array(node, 3)
     if len(node.input) == 1:  # opset 10 and below
         attribute = next((a for a in node.attribute if a.name == "pads"), None)
@@ -180,20 +193,20 @@ def _pad(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None
     elif len(node.input) > 3 and node.input[3]:
         if axes is None:
             return None
-        node.input[3] = turning.constant(f"{node.output[0]}/axes", _axes(axes))
+        node.input[3] = turning.constant(f"{node.output[0]}/axes", turned_axes(axes))
     elif amounts is not None and amounts.size == 8:
         moved = np.array(_by_axis(amounts.reshape(-1)), np.int64)
         node.input[1] = turning.constant(f"{node.output[0]}/pads", moved)
     else:
         return None
-    return _first_reads(turning, node)
+    return first_reads(turning, node)
 
 
-def _resize(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+def _resize(turning: Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
     given = next((list(a.ints) for a in node.attribute if a.name == "axes"), None)
     if given is not None:
-        set_attribute(node, "axes", [int(axis) for axis in _axes(np.array(given))])
-        return _first_reads(turning, node)
+        set_attribute(node, "axes", [int(axis) for axis in turned_axes(np.array(given))])
+        return first_reads(turning, node)
     for index, name in list(enumerate(node.input))[1:]:
         values = turning.array(node, index)
         if not name or (values is not None and not values.size):
@@ -202,15 +215,15 @@ def _resize(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | N
             return None
         moved = np.array(_by_axis(values.reshape(-1)), values.dtype)
         node.input[index] = turning.constant(f"{node.output[0]}/{index}", moved)
-    return _first_reads(turning, node)
+    return first_reads(turning, node)
 
 
-def _slice(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+def _slice(turning: Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
     if len(node.input) == 1:  # opset 9 and below
         attributes = {a.name: list(a.ints) for a in node.attribute}
         given = attributes.get("axes") or range(len(attributes.get("starts", ())))
-        set_attribute(node, "axes", [int(axis) for axis in _axes(np.array(given))])
-        return _first_reads(turning, node)
+        set_attribute(node, "axes", [int(axis) for axis in turned_axes(np.array(given))])
+        return first_reads(turning, node)
     starts, axes = turning.array(node, 1), turning.array(node, 3)
     if len(node.input) > 3 and node.input[3]:
         if axes is None:
@@ -220,32 +233,32 @@ def _slice(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | No
     else:
         axes = np.arange(starts.size, dtype=starts.dtype)
     inputs = [*node.input, "", ""]
-    inputs[3] = turning.constant(f"{node.output[0]}/axes", _axes(axes))
+    inputs[3] = turning.constant(f"{node.output[0]}/axes", turned_axes(axes))
     node.input[:] = inputs[:5] if inputs[4] else inputs[:4]
-    return _first_reads(turning, node)
+    return first_reads(turning, node)
 
 
-def _gather(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+def _gather(turning: Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
     indices = turning.array(node, 1)
     return None if indices is None or indices.ndim != 1 else _along_axis(turning, node)
 
 
-def _along_axis(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+def _along_axis(turning: Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
     axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-    set_attribute(node, "axis", _TO_LAST[axis % 4])
-    return _first_reads(turning, node)
+    set_attribute(node, "axis", TO_LAST[axis % 4])
+    return first_reads(turning, node)
 
 
-def _concat(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+def _concat(turning: Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
     if not all(name in turning.first for name in node.input):
         return None
     node.input[:] = [turning.first[name] for name in node.input]
     axis = next(a.i for a in node.attribute if a.name == "axis")
-    set_attribute(node, "axis", _TO_LAST[axis % 4])
+    set_attribute(node, "axis", TO_LAST[axis % 4])
     return [turning.turn_outputs(node)]
 
 
-def _first_reads(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+def first_reads(turning: Turning, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
     """Let the first input of a node, its only tensor, have its channels first."""
     if node.input[0] not in turning.first or any(v in turning.first for v in node.input[1:]):
         return None
@@ -253,14 +266,15 @@ def _first_reads(turning: _Turning, node: onnx.NodeProto) -> list[onnx.NodeProto
     return [turning.turn_outputs(node)]
 
 
-def _axes(axes: NDArray[np.generic]) -> NDArray[np.int64]:
-    return np.array([_TO_LAST[int(axis) % 4] for axis in axes.reshape(-1)], np.int64)
+def turned_axes(axes: NDArray[np.generic]) -> NDArray[np.int64]:
+    """Return the axes int64[n] of a picture with channels first for those of one with them last."""
+    return np.array([TO_LAST[int(axis) % 4] for axis in axes.reshape(-1)], np.int64)
 
 
 def _by_axis(values: Iterable[object]) -> list[object]:
     """Reorder one value per axis, or two lists of them, one after the other."""
     given: Sequence[object] = list(values)
-    return [given[start + axis] for start in range(0, len(given), 4) for axis in _TO_FIRST]
+    return [given[start + axis] for start in range(0, len(given), 4) for axis in TO_FIRST]
 
 
 _ELEMENTWISE = (
@@ -269,12 +283,12 @@ _ELEMENTWISE = (
     *("PRelu", "Pow", "Relu", "Round", "Sigmoid", "Softplus", "Sqrt", "Sub", "Tanh"),
 )
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(_ELEMENTWISE, _elementwise),
+    **dict.fromkeys(_ELEMENTWISE, elementwise),
     "Concat": _concat,
-    "Flatten": _reshape,
+    "Flatten": reshape_turned,
     "Gather": _gather,
     "Pad": _pad,
-    "Reshape": _reshape,
+    "Reshape": reshape_turned,
     "Resize": _resize,
     "Slice": _slice,
     "Split": _along_axis,
