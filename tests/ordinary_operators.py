@@ -409,7 +409,12 @@ def shares_of_rows(b: Builder, u: str, v: str) -> str:
     return p("Div", x, p("ReduceSum", x, p.integers(2), keepdims=1))
 
 
+def logarithms_of_shares(b: Builder, u: str, v: str) -> str:
+    return _Parts(b, "logarithms")("LogSoftmax", u, axis=1)
+
+
 SHARES: dict[Maker, str] = {
+    logarithms_of_shares: "ReduceMax Gather Sub Exp Conv Log Gather Sub",
     shares_of_channels: "Softmax Mul",
     shares_of_pixels: "Reshape Softmax Reshape Reshape Mul",
     shares_of_rows: "Softmax",

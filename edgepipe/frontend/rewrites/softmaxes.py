@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import onnx
 from onnx import helper
 
 from edgepipe.frontend.onnx_graph import readers_of, set_nodes, values_before
-from edgepipe.frontend.rewrites.rewriting import Nodes, Rewriting
+from edgepipe.frontend.rewrites.rewriting import REDUCE_WITH_INPUTS, Nodes, Rewriting
 
 _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _MOVES = frozenset(
@@ -31,7 +32,7 @@ def plain_softmaxes(model: onnx.ModelProto) -> None:
     after    Softmax(x, axis=1);              Reshape(Softmax([1, c, n, 1], axis=2), [1, c, n])
 
     ``e`` is Exp(x), or Exp(x - ReduceMax(x, axes=[1])). What a product of two tensors reads is
-    attention, which stays as it is.
+    attention, which stays as it is. A ``LogSoftmax`` over channels is written out.
     """
     rewriting = _Softmaxes(model)
     needed = values_before(model.graph, _LAYERS)
@@ -40,6 +41,8 @@ def plain_softmaxes(model: onnx.ModelProto) -> None:
         made: Nodes | None = None
         if node.op_type in ("Div", "Softmax") and node.output[0] in needed:
             made = rewriting.of(node)
+        elif node.op_type == "LogSoftmax" and node.output[0] in needed:
+            made = rewriting.logarithm(node)
         nodes += [node] if made is None else made
     set_nodes(model.graph, nodes)
 
@@ -74,6 +77,33 @@ class _Softmaxes(Rewriting):
             same = node.op_type == "Softmax"
             return None if same else [helper.make_node("Softmax", [source], [name], axis=axis)]
         return self._on_picture(source, name, shape, axis)
+
+    def logarithm(self, node: onnx.NodeProto) -> Nodes | None:
+        """Return the operators of a ``LogSoftmax`` over the channels of a picture.
+
+        before   LogSoftmax(x, axis=1)
+        after    d = x - ReduceMax(x, axes=[1]); d - Log(the sum of Exp(d), a convolution)
+
+        The logarithm of rounded shares would have no small values.
+        """
+        source, name = node.input[0], node.output[0]
+        shape = self.shapes.get(name, ())
+        axis = next((int(a.i) for a in node.attribute if a.name == "axis"), -1)
+        if len(shape) != 4 or shape[0] != 1 or axis not in (1, -3) or self.opset < _AXIS_ALONE:
+            return None
+        parts = ("largest", "below", "value", "total", "logarithm")
+        largest, below, value, total, logarithm = (f"{name}/{part}" for part in parts)
+        given = [self.integers(f"{name}/axes", [1])] if self.opset >= REDUCE_WITH_INPUTS else []
+        axes = {} if given else {"axes": [1]}
+        ones = self.constant(f"{name}/ones", np.ones((1, shape[1], 1, 1)))
+        return [
+            helper.make_node("ReduceMax", [source, *given], [largest], keepdims=1, **axes),
+            helper.make_node("Sub", [source, largest], [below]),
+            helper.make_node("Exp", [below], [value]),
+            helper.make_node("Conv", [value, ones], [total], kernel_shape=[1, 1]),
+            helper.make_node("Log", [total], [logarithm]),
+            helper.make_node("Sub", [below, logarithm], [name]),
+        ]
 
     def _on_picture(self, source: str, name: str, shape: Sequence[int], axis: int) -> Nodes:
         picture = (1, math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
