@@ -167,3 +167,12 @@ def test_an_example_explains_the_problem(command: str) -> None:
     assert ran.stderr.startswith("missing.")
     assert "\nhint: " in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_a_split_by_measured_costs_is_compared(tmp_path: Path) -> None:
+    printed = run_as_documented("examples/choose_split.py", {"build/splits": tmp_path})
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("shipped.edgepipe", "shipped.json", "measured.toml", "measured.edgepipe"),
+        "measured.json",
+    }
+    assert printed.count("all outputs bit-equal to the golden ones") == 2
