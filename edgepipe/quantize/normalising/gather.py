@@ -119,7 +119,7 @@ class _Finder:
             epsilon = float(constant.reshape(-1)[0])
         axes, squares = self._mean(variance)
         squared = self._made(squares, "multiply")
-        if squared is None or squared.args != (value, value) or epsilon < 0:
+        if squared is None or not _is_square(squared, value) or epsilon < 0:
             return None
         centred = self._made(value, "subtract")
         if centred is not None:
@@ -141,3 +141,8 @@ class _Finder:
         """Return the call that computes a tensor if it is ``op``."""
         found = self.bindings.get(tensor) if isinstance(tensor, str) else None
         return found if found is not None and found.op == op else None
+
+
+def _is_square(product: Binding, tensor: str) -> bool:
+    """Return whether a product is that of a tensor with itself, and not with a constant."""
+    return all(isinstance(factor, str) and factor == tensor for factor in product.args)

@@ -373,3 +373,16 @@ def test_a_normalisation_of_too_many_values_stays_float(tmp_path: Path) -> None:
     assert nodes["norm.quotient"].reason == (
         "stays float: it normalises over 262656 values, expected at most 262144"
     )
+
+
+def test_a_root_of_weighed_values_is_no_normalisation(tmp_path: Path) -> None:
+    b = small_networks.Builder(34)
+    x = b.conv("image", "stem", (8, 3, 1, 1))
+    weighed = b.node("Mul", [x, b.constant("weights", b.normal(8, 1, 1))], "weighed")
+    root = b.node("Sqrt", [b.node("ReduceMean", [weighed], "mean", axes=[1])], "root")
+    b.conv(b.node("Div", [x, root], "quotient"), "head", (4, 8, 1, 1))
+    onnx.save(b.model([1, 3, 16, 16], {"head": 4}), tmp_path / "net.onnx")
+    nodes = {node.name: node for node in understand(load_network(tmp_path / "net.onnx")).nodes}
+    assert nodes["quotient"].reason == (
+        "stays float: a tensor that it divides, or divides by, is float"
+    )
