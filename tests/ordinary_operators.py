@@ -431,7 +431,27 @@ NEIGHBOURS: dict[Maker, str] = {
     local_response: "Mul Conv Add Pow Mul",
 }
 
-_GROUPS = (TOKENS, JOINS, BROADCASTS, REDUCTIONS, QUOTIENTS, PIXELS, GAPS, SHARES, NEIGHBOURS)
+# Lengths over pixels.
+
+
+def global_response(b: Builder, u: str, v: str) -> str:
+    """Global response normalisation, as torch writes that of ConvNeXt V2."""
+    p = _Parts(b, "global")
+    length = p("ReduceL2", u, axes=[2, 3])
+    mean = p("ReduceMean", length, axes=[1])
+    share = p("Div", length, p("Add", mean, p.number(1e-6)))
+    scaled = p("Mul", p.weights(1, CHANNELS, 1, 1), p("Mul", u, share))
+    return p("Add", u, p("Add", p.weights(1, CHANNELS, 1, 1), scaled))
+
+
+LENGTHS: dict[Maker, str] = {
+    global_response: "ReduceL2 Conv Add Div Mul Mul Add Add",
+}
+
+_GROUPS = (
+    *(TOKENS, JOINS, BROADCASTS, REDUCTIONS, QUOTIENTS, PIXELS, GAPS, SHARES, NEIGHBOURS),
+    LENGTHS,
+)
 OPERATORS = {make.__name__: make for makers in _GROUPS for make in makers}
 REWRITTEN = {make.__name__: kinds for makers in _GROUPS for make, kinds in makers.items()}
 

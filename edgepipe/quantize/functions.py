@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from edgepipe.quantize.graph import (
     FloatNode,
     Graph,
+    LengthNode,
     Node,
     NormNode,
     TableNode,
@@ -114,9 +115,9 @@ class GatherFunctions:
     keep_float: Container[str] = ()
 
     def requires(self, before: Graph) -> Iterator[str]:
-        """Nothing is recognised yet but normalisations."""
+        """Nothing is recognised yet but normalisations and lengths."""
         for node in before.nodes:
-            if not isinstance(node, FloatNode | NormNode):
+            if not isinstance(node, FloatNode | NormNode | LengthNode):
                 yield f"{node.name} is a {type(node).__name__} already"
 
     def apply(self, before: Graph) -> Graph:
@@ -156,7 +157,7 @@ class _Gathering:
     def add(self, node: Node) -> Node:
         """Return ``node``, or the table that it is."""
         self._sources[node.name] = (node.name,)
-        if not isinstance(node, FloatNode) or not self._is_function(node.binding):
+        if not isinstance(node, FloatNode) or node.reason or not self._is_function(node.binding):
             return node
         binding = node.binding
         self._bindings[node.name] = binding

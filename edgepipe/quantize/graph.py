@@ -184,6 +184,25 @@ class NormNode(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LengthNode(Node):
+    """The sum of magnitudes or squares over the pixels of each channel, or a root of it.
+
+    ``power`` is 1 for magnitudes and 2 for squares. With ``is_root``, the result is the root of the
+    sum and ``epsilon``.
+    """
+
+    reason: str = "lengths are computed on arm"
+    input: str
+    power: int
+    is_root: bool = False
+    epsilon: float = 0.0
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SoftmaxNode(Node):
     """``exp(input) / sum(exp(input))``, the sum over ``axis`` 1, 2 or 3 of the picture."""
 
@@ -327,7 +346,7 @@ class FloatNode(Node):
 
 
 _INTEGER_KINDS = (
-    *(ConvNode, SumNode, ProductNode, PixelNode, NormNode, SoftmaxNode),
+    *(ConvNode, SumNode, ProductNode, PixelNode, NormNode, LengthNode, SoftmaxNode),
     *(AveragePoolNode, MaxPoolNode, ResizeNode, ConcatNode, JoinNode),
 )
 

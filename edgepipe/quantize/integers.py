@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.quantize.int16.records import WideOperation
-from edgepipe.quantize.normalising.records import Norm
+from edgepipe.quantize.normalising.records import Length, Norm
 from edgepipe.quantize.on_arm.records import ArmOperation
 from edgepipe.tvm_adapter import Binding
 from vta_stages.layers.inputs import layer_inputs
@@ -133,6 +133,7 @@ Operation = (
     Layer
     | WideOperation
     | Norm
+    | Length
     | ArmOperation
     | InputTable
     | ToInt8

@@ -16,6 +16,7 @@ from edgepipe.quantize.graph import (
     ConvNode,
     FloatNode,
     Graph,
+    LengthNode,
     MoveNode,
     Node,
     NormNode,
@@ -43,7 +44,7 @@ INT16_HEADROOM = 2.0
 _INT16_LARGEST = 127 * 256  # as many steps of int8 as int8 has on either side
 
 _MEASURED = (
-    *(ConvNode, SumNode, ProductNode, PixelNode, NormNode, SoftmaxNode),
+    *(ConvNode, SumNode, ProductNode, PixelNode, NormNode, LengthNode, SoftmaxNode),
     AveragePoolNode,
 )
 # A channel's scale becomes part of its weights, factors or row of a table in these, at no cost.
@@ -94,9 +95,10 @@ def unmeasurable(graph: Graph, measurable: Container[str]) -> set[str]:
 
 
 def result_nodes(graph: Graph) -> set[str]:
-    """Return the products and normalisations on which only float operators and outputs depend."""
+    """Return the products, normalisations and lengths that no integer operator depends on."""
     users = graph.users()
-    found = (node.name for node in graph.nodes if isinstance(node, ProductNode | NormNode))
+    kinds = ProductNode | NormNode | LengthNode
+    found = (node.name for node in graph.nodes if isinstance(node, kinds))
     return {name for name in found if not reads_int8(users, name)}
 
 

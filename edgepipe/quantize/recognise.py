@@ -10,6 +10,7 @@ from edgepipe.quantize.call import Call
 from edgepipe.quantize.graph import (
     FloatNode,
     Graph,
+    LengthNode,
     Node,
     NormNode,
     TableNode,
@@ -32,9 +33,9 @@ class Recognise:
     keep_float: Mapping[str, str] = field(default_factory=dict)
 
     def requires(self, before: Graph) -> Iterator[str]:
-        """Nothing is recognised yet but normalisations and functions of one number."""
+        """Nothing is recognised yet but normalisations, lengths and functions of one number."""
         for node in before.nodes:
-            if not isinstance(node, FloatNode | NormNode | TableNode):
+            if not isinstance(node, FloatNode | NormNode | LengthNode | TableNode):
                 yield f"{node.name} is a {type(node).__name__} already"
 
     def apply(self, before: Graph) -> Graph:

@@ -22,6 +22,7 @@ from edgepipe.quantize.graph import (
     FloatNode,
     Graph,
     JoinNode,
+    LengthNode,
     MaxPoolNode,
     MoveNode,
     Node,
@@ -55,7 +56,7 @@ from edgepipe.quantize.integers import (
     ToFloat,
     ToInt8,
 )
-from edgepipe.quantize.normalising.layers import integer_norm
+from edgepipe.quantize.normalising.layers import integer_length, integer_norm
 from edgepipe.quantize.on_arm.layers import (
     integer_affine,
     integer_quotient,
@@ -326,6 +327,15 @@ class _Lowering:
         self.operations.append(norm)
         self._made(node.name, output, scale, target.zero)
 
+    def length(self, node: LengthNode) -> None:
+        """Sum over pixels of a picture whose channels share a step."""
+        source = self._even_form(node.input)
+        target = self._ranges.target(node.name)
+        output = self._spec(node.name)
+        length, scale = integer_length(node, source, output, target)
+        self.operations.append(length)
+        self._made(node.name, output, scale, target.zero)
+
     def softmax(self, node: SoftmaxNode) -> None:
         """Compute a softmax of a picture whose channels share a step."""
         source = self._even_form(node.input)
@@ -476,6 +486,7 @@ _LOWERINGS: dict[type[Node], Callable[[_Lowering, Any], None]] = {
     SumNode: _Lowering.sum,
     ProductNode: _Lowering.product,
     NormNode: _Lowering.norm,
+    LengthNode: _Lowering.length,
     SoftmaxNode: _Lowering.softmax,
     AveragePoolNode: _Lowering.average_pool,
     MaxPoolNode: _Lowering.max_pool,

@@ -9,7 +9,7 @@ from edgepipe.quantize import integers, normal_forms
 from edgepipe.quantize.int16 import forms as int16_forms
 from edgepipe.quantize.int16.records import WideOperation
 from edgepipe.quantize.normalising import forms as norm_forms
-from edgepipe.quantize.normalising.records import Norm
+from edgepipe.quantize.normalising.records import Length, Norm
 from edgepipe.quantize.on_arm import forms as on_arm_forms
 from edgepipe.quantize.on_arm.records import ArmOperation
 from edgepipe.tvm_adapter import IRModule, ModuleBuilder, read_main
@@ -78,7 +78,7 @@ class WriteRelax:
                 builder.emit(name, "reshape", operation.tensor, operation.shape)
             case integers.Copied():
                 builder.copy(operation.binding, name, operation.renamed, self.source)
-            case Norm():
+            case Norm() | Length():
                 norm_forms.write(builder, operation)
             case _ if isinstance(operation, WideOperation):
                 int16_forms.write(builder, operation)

@@ -13,6 +13,7 @@ from collections.abc import Container, Mapping, Sequence
 from edgepipe.quantize.graph import (
     ConvNode,
     Graph,
+    LengthNode,
     Node,
     NormNode,
     ProductNode,
@@ -53,11 +54,11 @@ def _absorbed(tensor: str, users: Mapping[str, Sequence[Node]]) -> bool:
 
 
 def _is_one_sided(node: Node) -> bool:
-    """Return whether no value is below zero: those of a softmax, or of most activations.
+    """Return whether no value is below zero: lengths, shares, and results of most activations.
 
     An activation with a slope needs its zero in the middle.
     """
-    return isinstance(node, SoftmaxNode) or (
+    return isinstance(node, LengthNode | SoftmaxNode) or (
         isinstance(node, ConvNode | SumNode | ProductNode | NormNode)
         and node.activation.low >= 0
         and node.activation.slope == 1.0

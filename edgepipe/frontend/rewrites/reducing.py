@@ -35,7 +35,7 @@ def reduce_pictures(model: onnx.ModelProto) -> None:
     after    AveragePool(x, [1, w]);  Conv(x, 1 / c);          ReduceMean(x, axes=[2, 3]) * h w
 
     Axes that are not kept are removed by a reshape. What a normalisation needs stays: statistics of
-    the data, and the sums of a softmax, need more than 8 bits.
+    the data, and the sums of a softmax, need more than 8 bits. Means of lengths do not.
     """
     rewriting = _Reductions(model)
     set_nodes(model.graph, [made for node in model.graph.node for made in rewriting.of(node)])
@@ -56,7 +56,8 @@ class _Reductions(Rewriting):
         made: list[onnx.NodeProto] = []
         is_picture = len(shape) == 4 and shape[0] == 1
         matters = node.output[0] in self._before_layers
-        if is_picture and matters and not self._normalises(node.output[0]):
+        is_mean = not self._normalises(node.output[0]) or self._is_of_lengths(node, axes)
+        if is_picture and matters and is_mean:
             made = list(self._reduced(node, axes, shape))
         yield from made or [node]
 
@@ -67,6 +68,20 @@ class _Reductions(Rewriting):
             found = self.array(node.input[1])
             given = [] if found is None else [[int(axis) for axis in found.reshape(-1)]]
         return {axis % 4 for axis in given[0]} if given else set()
+
+    def _is_of_lengths(self, node: onnx.NodeProto, axes: set[int]) -> bool:
+        """Whether channels' lengths over their pixels are added: eight bits suffice for these.
+
+        So they do in global response normalisation, where each length is divided by their mean.
+        """
+        made, kinds = self.makers.get(node.input[0]), {"ReduceL2"}
+        if made is not None and made.op_type == "Sqrt":
+            made, kinds = self.makers.get(made.input[0]), {"ReduceSum", "ReduceSumSquare"}
+            if made is not None and made.op_type == "Add":
+                tensors = [value for value in made.input if self.array(value) is None]
+                made = self.makers.get(tensors[0]) if len(tensors) == 1 else None
+        is_length = made is not None and made.op_type in kinds
+        return is_length and axes == {1} and self.shapes[node.input[0]][2:] == (1, 1)
 
     def _normalises(self, value: str) -> bool:
         """Whether a root, an exponential or a divisor depends on ``value``, through arithmetic."""

@@ -6,7 +6,15 @@ from collections.abc import Collection, Sequence
 
 from edgepipe.errors import QuantizeError
 from edgepipe.names import printable
-from edgepipe.quantize.graph import Graph, Node, NormNode, SoftmaxNode, TableNode, is_integer
+from edgepipe.quantize.graph import (
+    Graph,
+    LengthNode,
+    Node,
+    NormNode,
+    SoftmaxNode,
+    TableNode,
+    is_integer,
+)
 from edgepipe.quantize.layer_names import LayerNames
 
 OPTION = "int16_layers"
@@ -17,15 +25,19 @@ FLOAT_OPTION = "float_layer"
 
 REASON = "computed in int16: requested"
 
-_ONLY_INT8: dict[type[Node], str] = {NormNode: "normalisation", SoftmaxNode: "softmax"}
+_ONLY_INT8: dict[type[Node], str] = {
+    LengthNode: "length",
+    NormNode: "normalisation",
+    SoftmaxNode: "softmax",
+}
 
 
 def int16_nodes(layers: Sequence[str], in_int8: Graph, graph: Graph) -> frozenset[str]:
     """Return the nodes of ``graph`` that make up ``layers``; ``FIRST..LAST`` is a region.
 
-    ``in_int8`` is the network before layers became float on request. A normalisation or softmax
-    inside a region stays int8. Raises ``QuantizeError`` as ``LayerNames`` does, for a layer that is
-    float, and for a normalisation or softmax.
+    ``in_int8`` is the network before layers became float on request. A normalisation, length or
+    softmax inside a region stays int8. Raises ``QuantizeError`` as ``LayerNames`` does, for a layer
+    that is float, and for a normalisation, length or softmax.
     """
     names = LayerNames(
         nodes={node.name: node for node in in_int8.nodes},

@@ -1,1 +1,1 @@
-"""Layer, group and instance normalisation in integers, which run on ARM only."""
+"""Layer, group and instance normalisation and lengths in integers, which run on ARM only."""

@@ -1,4 +1,4 @@
-"""How a normalisation looks in Relax. Nothing reads it back: TVM lowers it as it is."""
+"""How normalisations and lengths look in Relax. Nothing reads them back: TVM lowers them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.quantize.normal_forms import per_channel
-from edgepipe.quantize.normalising.records import LEAST_POWER, Norm
+from edgepipe.quantize.normalising.records import LEAST_POWER, ROW, Length, Norm
 from edgepipe.tvm_adapter import ModuleBuilder
 
 _MOST_INT32 = (1 << 31) - 1
 _Emit = Callable[..., str]
 
 
-def write(builder: ModuleBuilder, norm: Norm) -> str:
-    """Append a normalisation; its input must be bound already. Return its name."""
+def write(builder: ModuleBuilder, operation: Norm | Length) -> str:
+    """Append an operator; its input must be bound already. Return its name."""
+    if isinstance(operation, Length):
+        return _write_length(builder, operation)
+    return _write_norm(builder, operation)
 
+
+def _write_norm(builder: ModuleBuilder, norm: Norm) -> str:
     def emit(part: str, op: str, *args: object, **attributes: object) -> str:
         return builder.emit(f"{norm.name}__{part}", op, *args, **attributes)
 
@@ -67,11 +72,44 @@ def write(builder: ModuleBuilder, norm: Norm) -> str:
     return builder.emit(norm.name, "reshape", t, norm.shape)
 
 
+def _write_length(builder: ModuleBuilder, length: Length) -> str:
+    def emit(part: str, op: str, *args: object, **attributes: object) -> str:
+        return builder.emit(f"{length.name}__{part}", op, *args, **attributes)
+
+    _, channels, height, width = length.shape
+    flat = emit("flat", "reshape", length.source, (channels, height * width))
+    a = emit("wide", "astype", flat, dtype="int32")
+    if length.zero:
+        a = emit("moved", "subtract", a, np.array(length.zero, np.int32))
+    parts = emit("squared", "multiply", a, a) if length.is_squared else emit("sizes", "abs", a)
+    widest = _widest(length.zero) ** (2 if length.is_squared else 1)
+    if height * width * widest > _MOST_INT32:
+        parts = emit("wide_parts", "astype", parts, dtype="int64")
+    total = emit("total", "sum", parts, axis=[1], keepdims=True)
+    total = emit("wide_total", "astype", total, dtype="int64")
+    rows = length.thresholds.reshape(-1, ROW)
+    row = _reached(emit, "row", total, rows[None, 1:, 0])
+    within = emit("thresholds", "take", rows[:, 1:], row, axis=0, mode="clip")
+    place = _reached(emit, "place", total, within)
+    t = emit("before", "multiply", row, np.array(ROW, np.int32))
+    t = emit("steps", "add", t, place)
+    if length.output_zero:
+        t = emit("result", "add", t, np.array(length.output_zero, np.int32))
+    t = emit("flat_result", "astype", t, dtype="int8")
+    return builder.emit(length.name, "reshape", t, (1, channels, 1, 1))
+
+
+def _reached(emit: _Emit, part: str, total: str, thresholds: str | NDArray[np.int64]) -> str:
+    """Write how many thresholds [n, k] or [1, k] each of the totals [n, 1] reaches, int32[n]."""
+    reached = emit(f"{part}_reached", "greater_equal", total, thresholds)
+    reached = emit(f"{part}_ones", "astype", reached, dtype="int32")
+    return emit(part, "sum", reached, axis=[1], keepdims=False)
+
+
 def _sums(emit: _Emit, norm: Norm, a: str) -> tuple[str, str]:
     """Write the sums int32 of ``a``, empty if nobody needs them, and int64 of its squares."""
     squared = emit("squared", "multiply", a, a)
-    widest = max(abs(-128 - norm.zero), abs(127 - norm.zero))
-    if norm.count * widest**2 > _MOST_INT32:
+    if norm.count * _widest(norm.zero) ** 2 > _MOST_INT32:
         squared = emit("wide_squared", "astype", squared, dtype="int64")
     total = _sum(emit, norm, "total", a) if norm.is_centred else ""
     squares = _sum(emit, norm, "squares", squared)
@@ -113,6 +151,11 @@ def _of_channels(emit: _Emit, norm: Norm, part: str, tensor: str) -> str:
         return tensor
     groups = np.repeat(np.arange(norm.groups, dtype=np.int32), channels // norm.groups)
     return emit(part, "take", tensor, groups, axis=1, mode="clip")
+
+
+def _widest(zero: int) -> int:
+    """Return the largest distance of an int8 value from its zero point."""
+    return max(128 + zero, 127 - zero)
 
 
 def _by_channel(norm: Norm, values: NDArray[np.int32]) -> NDArray[np.signedinteger]:

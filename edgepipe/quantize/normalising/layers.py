@@ -1,10 +1,12 @@
-"""Turn a normalisation into integers: exact statistics, and a quotient of eleven to fourteen bits.
+"""Turn normalisations and lengths into integers: exact sums, and quotients of up to fourteen bits.
 
 Sums over int8 values are exact, and so is the variance: count * sum(a * a) - sum(a)**2 is the
 square of count times the standard deviation. Its leading bits index a table of 1 / root, and half
 its exponent scales the deviations, so that both factors of the quotient are short enough for int32
 whatever the values are. The result is within about 0.6 of a step of the float formula on the same
 input: 0.5 for its own rounding, the rest for the table, the deviation and a channel's factor.
+
+A length has at most 256 results, so its sum is compared with the least sum of each.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.quantize.graph import NormNode
+from edgepipe.quantize.graph import LengthNode, NormNode
 from edgepipe.quantize.integers import Int8Form
 from edgepipe.quantize.normalising.gather import MOST_VALUES
-from edgepipe.quantize.normalising.records import LEAST_POWER, Norm
+from edgepipe.quantize.normalising.records import LEAST_POWER, ROW, Length, Norm
 from edgepipe.quantize.ranges import Target
 from vta_stages.layers.records import TensorSpec
 
@@ -32,6 +34,7 @@ _PRODUCT_BITS = 30  # of the largest product of a deviation and a root in int32
 _RESULT_BITS = 29  # of the largest product of a quotient and a factor in int32, and of a constant
 _MOST_WHOLE_BITS = 6  # of a quotient whose products fit int32
 _MOST_EPSILON = 1 << 56
+_BEYOND_SUMS = float(1 << 62)  # a threshold that no sum reaches
 LEAST_STEP = 2.0**-10  # of the result, of a channel's factor; int8 then covers 1/8 of a deviation
 
 
@@ -98,6 +101,37 @@ def integer_norm(
         high=int(high),
     )
     return norm, step
+
+
+def integer_length(
+    node: LengthNode, source: Int8Form, output: TensorSpec, target: Target
+) -> tuple[Length, Float]:
+    """Return a sum over pixels in integers, and the step of its result, float64[channels].
+
+    ``source`` has one step for all channels, and so has the result. Raises ValueError for more
+    than ``MOST_VALUES`` values that are added, which ``GatherNorms`` leaves float.
+    """
+    _, channels, height, width = source.shape
+    count = height * width
+    if count > MOST_VALUES:
+        raise ValueError(f"{node.name}: adds {count} values, at most {MOST_VALUES}")
+    step = float(target.step.max())
+    # The least value, then the least sum, from which on each result is nearer than the one before.
+    least = (np.arange(128 - target.zero) - 0.5) * step
+    if node.is_root:
+        least = np.square(np.maximum(least, 0.0)) - node.epsilon
+    sums = np.clip(np.ceil(least / float(source.scale[0]) ** node.power), 0, _BEYOND_SUMS)
+    unused = -sums.size % ROW
+    length = Length(
+        name=output.name,
+        source=source.name,
+        shape=(1, channels, height, width),
+        zero=source.zero,
+        is_squared=node.power == 2,
+        thresholds=np.pad(sums, (0, unused), constant_values=_BEYOND_SUMS).astype(np.int64),
+        output_zero=target.zero,
+    )
+    return length, np.full(channels, step)
 
 
 def _affine(

@@ -1,4 +1,4 @@
-"""The integer normalisation. It runs on ARM only, so the accelerator's records lack it."""
+"""Integer normalisations and lengths. They run on ARM only: the accelerator's records lack them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ Int64Array = NDArray[np.int64]
 
 LEAST_POWER = 12
 """Variances begin at 2**LEAST_POWER, so that one or two bits more index the table of roots."""
+
+ROW = 16
+"""The thresholds of a length between two that are compared first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,6 +57,33 @@ class Norm:
     output_shift: Int32Array = field(repr=False)
     low: int
     high: int
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensors that the operator reads."""
+        return (self.source,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Length:
+    """``name`` = int8[1, c, 1, 1]: a function of sums over ``source``, int8[1, c, h, w].
+
+    With ``a = source - zero`` and sums over the pixels of each channel:
+
+        s = sum(a * a) if is_squared else sum(abs(a))                  int64
+        k = how many of thresholds[1:] s reaches                       so it is rounded once
+        result = k + output_zero
+
+    ``thresholds`` are ascending, and as many as a multiple of ``ROW``: k is found in two steps.
+    """
+
+    name: str
+    source: str
+    shape: tuple[int, int, int, int]
+    zero: int
+    is_squared: bool
+    thresholds: Int64Array = field(repr=False)
+    output_zero: int
 
     @property
     def inputs(self) -> tuple[str, ...]:
