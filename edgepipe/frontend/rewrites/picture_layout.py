@@ -96,7 +96,7 @@ class Turning:
         return node
 
     def constant(self, name: str, values: NDArray[np.generic]) -> str:
-        """Add a constant with a new name like ``name``; return the name."""
+        """Add a constant of any shape, values[...], with a name like ``name``; return its name."""
         new = f"{name}/channels_first"
         while new in self.constants:
             new += "_"
@@ -105,7 +105,7 @@ class Turning:
         return new
 
     def array(self, node: onnx.NodeProto, index: int) -> NDArray[np.generic] | None:
-        """Return a constant input of a node, or None if it has none or it is not constant."""
+        """Return a constant input of a node, of any shape [...], or None if it is not constant."""
         name = node.input[index] if index < len(node.input) else ""
         return array_of(self.constants[name]) if name in self.constants else None
 
