@@ -7,6 +7,7 @@ time that the layer takes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -181,6 +182,41 @@ class Prediction:
     def frames_per_second(self) -> float:
         """The rate of a pipeline that is always full."""
         return 1e3 / self.interval_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedRates:
+    """A prediction as a run on this machine is compared with it: stages and frames per second.
+
+    ``stage_ms`` are the times of stages by name, each without its hop of ``hop_ms``. The other
+    times are those of ``Prediction``.
+    """
+
+    board: str
+    stage_ms: Mapping[str, float]
+    hop_ms: float
+    interval_ms: float
+    serial_ms: float
+
+    @property
+    def serial_fps(self) -> float:
+        """Frames per second with the stages one after another."""
+        return 1e3 / self.serial_ms
+
+    @property
+    def pipelined_fps(self) -> float:
+        """Frames per second with the stages in parallel."""
+        return 1e3 / self.interval_ms
+
+    @property
+    def gain(self) -> float:
+        """Pipelined over serial frames per second."""
+        return self.serial_ms / self.interval_ms
+
+    @property
+    def bound(self) -> float:
+        """The gain that the stage times allow: their sum over the longest, each with its hop."""
+        return self.serial_ms / (max(self.stage_ms.values()) + self.hop_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgepipe.bundle import network, storage
@@ -10,7 +11,14 @@ from edgepipe.bundle.manifest import Manifest
 from edgepipe.bundle.manifest import Stage as StageEntry
 from edgepipe.bundle.network import NetworkRecord, OperatorRecord
 from edgepipe.bundle_report.memory import memory_map
-from edgepipe.bundle_report.model import Operator, Prediction, Report, Stage
+from edgepipe.bundle_report.model import (
+    Memory,
+    Operator,
+    PredictedRates,
+    Prediction,
+    Report,
+    Stage,
+)
 from edgepipe.bundle_report.programs import StageWork, stage_work
 from edgepipe.bundle_report.timeline import timeline
 from edgepipe.bundle_report.what_if import what_if
@@ -21,6 +29,22 @@ MOST_SLOTS = 4096
 """More frames in flight than any pipeline needs; the simulation takes time for each."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Contents:
+    """What a bundle has in it, and what its stages take by the model."""
+
+    manifest: Manifest
+    record: NetworkRecord
+    operators: tuple[Operator, ...]
+    stages: tuple[Stage, ...]
+    memory: Memory
+
+    def prediction(self, slots: int | None = None) -> Prediction:
+        """Return what the model expects of the pipeline, by default with the bundle's slots."""
+        used = self.memory.slots if slots is None else min(slots, MOST_SLOTS)
+        return _prediction(self.stages, self.record, used)
+
+
 def read_report(path: Path) -> Report:
     """Return the report of the bundle at ``path``, without a measurement.
 
@@ -28,6 +52,47 @@ def read_report(path: Path) -> Report:
     or from before bundles recorded the costs of their operators, and VerificationError for a
     damaged program.
     """
+    found = _contents(path)
+    manifest, record = found.manifest, found.record
+    accelerator = manifest.accelerator
+    return Report(
+        name=manifest.name,
+        version=manifest.version,
+        board=manifest.board,
+        board_description=record.board.description,
+        accelerator=accelerator.configuration,
+        clock_hz=accelerator.clock_hz,
+        macs_per_cycle=accelerator.macs_per_cycle,
+        inputs=_in_words(manifest, manifest.inputs),
+        outputs=_in_words(manifest, manifest.outputs),
+        operators=found.operators,
+        stages=found.stages,
+        memory=found.memory,
+        prediction=found.prediction(),
+        what_if=what_if(manifest, record),
+    )
+
+
+def read_rates(path: Path, slots: int | None = None) -> PredictedRates | None:
+    """Return what ``read_report`` predicts of the bundle's board, without the rest of a report.
+
+    ``slots`` are the frames in flight, by default those of the bundle. Return None for a bundle for
+    this machine: how many cores its board has, only a run can tell. Raises as ``read_report`` does.
+    """
+    found = _contents(path)
+    if not found.record.board.cores:
+        return None
+    prediction = found.prediction(slots)
+    return PredictedRates(
+        board=found.manifest.board,
+        stage_ms={stage.name: stage.ms for stage in found.stages},
+        hop_ms=prediction.hop_ms,
+        interval_ms=prediction.interval_ms,
+        serial_ms=prediction.serial_ms,
+    )
+
+
+def _contents(path: Path) -> _Contents:
     manifest = storage.check(path)
     record = network.read(path, manifest)
     if not 0 <= manifest.slots <= MOST_SLOTS:
@@ -42,24 +107,13 @@ def read_report(path: Path) -> Report:
         if stage.kind == "vta"
     }
     operators = _operators(manifest, record, work)
-    stages = _stages(manifest, record, work, operators)
-    memory = memory_map(manifest, {name: each.program for name, each in work.items()}, record.board)
-    accelerator = manifest.accelerator
-    return Report(
-        name=manifest.name,
-        version=manifest.version,
-        board=manifest.board,
-        board_description=record.board.description,
-        accelerator=accelerator.configuration,
-        clock_hz=accelerator.clock_hz,
-        macs_per_cycle=accelerator.macs_per_cycle,
-        inputs=_in_words(manifest, manifest.inputs),
-        outputs=_in_words(manifest, manifest.outputs),
+    programs = {name: each.program for name, each in work.items()}
+    return _Contents(
+        manifest=manifest,
+        record=record,
         operators=operators,
-        stages=stages,
-        memory=memory,
-        prediction=_prediction(stages, record, memory.slots),
-        what_if=what_if(manifest, record),
+        stages=_stages(manifest, record, work, operators),
+        memory=memory_map(manifest, programs, record.board),
     )
 
 

@@ -7,9 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from edgepipe.bundle_report.model import PredictedRates
+from edgepipe.bundle_report.reading import read_rates
 from edgepipe.cli import arguments
 from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import ConsoleProgress
+from edgepipe.errors import EdgepipeError
 from edgepipe.report.table import format_table
 from edgepipe.run import Comparison, RunOptions, compare, read_frames, run_bundle
 from edgepipe.runtime.statistics import Statistics
@@ -21,6 +24,9 @@ picture. VTA stages run on the simulator and ARM stages as kernels for this mach
 the same bits as the board. DIR receives results.jsonl, annotated.mp4 and annotated.jpg (the picture
 with the most detections). All pictures in annotated.mp4 have the size of the first one, with black
 bars if their shape differs. Without --output, results go to stdout, one JSON object per line.
+
+The comparison of serial and pipelined runs shows this machine's times, and beside them what the
+timing model predicts of the bundle's board, as `edgepipe report` does.
 """
 
 
@@ -107,7 +113,8 @@ def run(options: argparse.Namespace) -> int:
         progress.step(f"comparing serial and pipelined runs of {len(frames)} frames")
         comparison = compare(options.bundle, frames, timed=options.timed, slots=options.slots)
         progress.finish()
-        print(_comparison(comparison), file=sys.stdout if options.output else sys.stderr)
+        rates = _rates(options.bundle, options.slots, progress)
+        print(_comparison(comparison, rates), file=sys.stdout if options.output else sys.stderr)
     return 0
 
 
@@ -120,8 +127,18 @@ def _accounting(statistics: Statistics) -> str:
     )
 
 
-def _comparison(comparison: Comparison) -> str:
-    rows = [
+def _rates(bundle: Path, slots: int | None, progress: ConsoleProgress) -> PredictedRates | None:
+    """Return what is predicted of the bundle's board; None, with a notice, if it does not say."""
+    try:
+        return read_rates(bundle, slots)
+    except EdgepipeError as error:
+        progress.notice(f"no figures for the board: {error}")
+        return None
+
+
+def _comparison(comparison: Comparison, predicted: PredictedRates | None) -> str:
+    """Return the tables; those of a bundle for a board end with what is predicted of it."""
+    times = [
         [name, f"{alone:.2f}", f"{together:.2f}"]
         for name, alone, together in zip(
             comparison.stage_names,
@@ -130,15 +147,21 @@ def _comparison(comparison: Comparison) -> str:
             strict=True,
         )
     ]
-    stages = format_table(["stage", "ms serial", "ms pipelined"], rows)
-    rates = format_table(
-        ["frames per second", "value"],
-        [
-            ["serial", f"{comparison.serial_fps:.2f}"],
-            ["pipelined", f"{comparison.pipelined_fps:.2f}"],
-            ["gain", f"{comparison.gain:.3f}x"],
-            ["bound (sum / longest stage)", f"{comparison.bound:.3f}x"],
-        ],
-    )
+    header = ["stage", "ms serial", "ms pipelined"]
+    rates = [
+        ["serial", f"{comparison.serial_fps:.2f}"],
+        ["pipelined", f"{comparison.pipelined_fps:.2f}"],
+        ["gain", f"{comparison.gain:.3f}x"],
+        ["bound (sum / longest stage)", f"{comparison.bound:.3f}x"],
+    ]
+    head = ["frames per second", "this machine"]
+    if predicted is not None:
+        board = f"{predicted.board}, predicted"
+        header.append(f"ms on {board}")
+        times = [[*row, f"{predicted.stage_ms[row[0]]:.2f}"] for row in times]
+        head.append(board)
+        values = [f"{fps:.2f}" for fps in (predicted.serial_fps, predicted.pipelined_fps)]
+        values += [f"{ratio:.3f}x" for ratio in (predicted.gain, predicted.bound)]
+        rates = [[*row, value] for row, value in zip(rates, values, strict=True)]
     note = DISTURBED if comparison.was_disturbed else ""
-    return f"\n{stages}\n\n{rates}{note}"
+    return f"\n{format_table(header, times)}\n\n{format_table(head, rates)}{note}"

@@ -13,7 +13,7 @@ from edgepipe import boards
 from edgepipe.bundle import storage
 from edgepipe.bundle.buffers import aligned
 from edgepipe.bundle_report.model import Report
-from edgepipe.bundle_report.reading import read_report
+from edgepipe.bundle_report.reading import read_rates, read_report
 from edgepipe.errors import BundleError
 
 ULTRA96 = boards.load("ultra96")
@@ -105,6 +105,32 @@ def test_the_prediction_lies_between_its_bounds(report: Report) -> None:
     hops = len(report.stages) * prediction.hop_ms
     assert prediction.serial_ms == pytest.approx(sum(s.ms for s in report.stages) + hops)
     assert prediction.frames_per_second == pytest.approx(1e3 / prediction.interval_ms)
+
+
+def test_rates_are_those_of_the_report(few_stages: Path, report: Report) -> None:
+    rates = read_rates(few_stages)
+    assert rates is not None
+    assert rates.board == "ultra96"
+    assert rates.stage_ms == {stage.name: stage.ms for stage in report.stages}
+    assert rates.serial_fps == pytest.approx(1e3 / report.prediction.serial_ms)
+    assert rates.pipelined_fps == pytest.approx(report.prediction.frames_per_second)
+    assert rates.gain == pytest.approx(rates.pipelined_fps / rates.serial_fps)
+    with_hops = [stage.ms + report.prediction.hop_ms for stage in report.stages]
+    assert rates.bound == pytest.approx(sum(with_hops) / max(with_hops))
+    assert 1 <= rates.gain <= rates.bound * (1 + 1e-9)
+
+
+def test_rates_with_one_frame_in_flight_are_serial(few_stages: Path) -> None:
+    rates = read_rates(few_stages, slots=1)
+    assert rates is not None
+    assert rates.gain == pytest.approx(1)
+
+
+def test_nothing_is_predicted_of_a_machine_whose_cores_are_not_known(
+    few_stages: Path, tmp_path: Path
+) -> None:
+    here = changed(few_stages, tmp_path / "here", lambda record: record["board"].update(cores=0))
+    assert read_rates(here) is None
 
 
 def test_the_same_bundle_gives_the_same_report(few_stages: Path, report: Report) -> None:

@@ -11,7 +11,10 @@ import cv2
 import numpy as np
 import pytest
 from command_line import build, run
+from report_bundles import changed
 
+from edgepipe.bundle.network import FILE
+from edgepipe.bundle_report.reading import read_rates
 from edgepipe.cli.main import main
 from edgepipe.resources import folder
 
@@ -69,8 +72,14 @@ def test_build_inspect_and_run(project, capsys):
     ran = [event["args"]["frame"] for event in events if event["name"] == "vta1"]
     assert ran == [0, 1, 2, 3]
     table = capsys.readouterr().out
-    assert "serial" in table
-    assert "bound" in table
+    assert re.search(r"^stage +ms serial +ms pipelined +ms on ultra96, predicted$", table, re.M)
+    assert re.search(r"^frames per second +this machine +ultra96, predicted$", table, re.M)
+    rates = read_rates(project / "out")
+    assert re.search(rf"^vta1 .* {rates.stage_ms['vta1']:.2f}$", table, re.M)
+    assert re.search(rf"^serial .* {rates.serial_fps:.2f}$", table, re.M)
+    assert re.search(rf"^pipelined .* {rates.pipelined_fps:.2f}$", table, re.M)
+    assert re.search(rf"^gain .* {rates.gain:.3f}x$", table, re.M)
+    assert re.search(rf"^bound .* {rates.bound:.3f}x$", table, re.M)
     lines = [json.loads(line) for line in (results / "results.jsonl").read_text().splitlines()]
     assert [line["source"] for line in lines] == ["0.png", "1.png", "2.png", "3.png"]
     assert all(len(line["classes"]) == 2 for line in lines)
@@ -85,6 +94,31 @@ def test_results_go_to_standard_output_without_an_output_folder(built, project, 
     source = project / "pictures" / "0.png"
     assert run("run", built, "--input", source, "--compare", 0) == 0
     assert json.loads(capsys.readouterr().out)["frame"] == 0
+
+
+@pytest.mark.parametrize(
+    ("files", "note"),
+    [
+        ({}, ""),
+        (
+            {FILE: None},
+            "note: no figures for the board: {bundle}: network.json is missing, expected the costs "
+            "of its operators\n",
+        ),
+    ],
+    ids=["for this machine", "without costs"],
+)
+def test_a_run_of_a_bundle_that_predicts_nothing_shows_this_machine_alone(
+    built, project, tmp_path, capsys, files, note
+):
+    bundle = changed(built, tmp_path / "other.edgepipe", files=files)
+    assert run("run", bundle, "--input", project / "pictures", "--compare", 2) == 0
+    err = capsys.readouterr().err
+    assert re.search(r"^stage +ms serial +ms pipelined$", err, re.M)
+    assert re.search(r"^frames per second +this machine$", err, re.M)
+    assert "predicted" not in err
+    assert note.format(bundle=bundle) in err
+    assert ("no figures for the board" in err) == bool(note)
 
 
 def test_boards_are_listed(capsys):
