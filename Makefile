@@ -12,7 +12,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe vta_stages vta_rtl cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board wheel test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-model bench-networks bench-page bench-pipeline bench-sim bench-rtl bench-tables bench-vta bench-runtime bench-split bench-deploy soak docs packages clean help
+.PHONY: demo board wheel test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime bench-split bench-deploy soak docs packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
@@ -33,6 +33,7 @@ help:
 	@echo "make bench-networks  well-known networks at full size: stages, loads, memory, predicted frames per second, int8 against float"
 	@echo "make bench-page      frames per second while 50 and 200 readers follow the live page"
 	@echo "make bench-pipeline  serial and pipelined frames per second on the clip"
+	@echo "make bench-predicted frames per second that the timing model predicts of an Ultra96, beside others' measurements"
 	@echo "make bench-split     the search for a split beside every placement, and its time"
 	@echo "make bench-tables    would SiLU, hard-swish ... take less time on the accelerator?"
 	@echo "make bench-rtl       cycles of whole networks on the accelerator's own Verilog"
@@ -171,7 +172,7 @@ format: $(VENV)/.installed
 	$(VENV)/bin/ruff check --fix-only . && $(VENV)/bin/ruff format .
 	find cpp_runtime cross examples -name '*.h' -o -name '*.cc' | xargs clang-format -i
 
-bench-accuracy bench-arm bench-build bench-model bench-pipeline bench-rtl bench-sim bench-split bench-tables bench-vta: bench-%: $(VENV)/.installed
+bench-accuracy bench-arm bench-build bench-model bench-pipeline bench-predicted bench-rtl bench-sim bench-split bench-tables bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
 
 # Well-known networks by the timing model, and beside float: about a quarter of an hour.

@@ -48,17 +48,24 @@ WHOLE = (
 )  # fmt: skip
 
 
-def foresee(case: Case, path: Path, progress: ConsoleProgress) -> dict[str, Forecast]:
-    """Return a network's forecasts: "auto", "rule" without a search, and "vta" only if asked."""
+def written(case: Case, folder: Path) -> Path:
+    """Write a network and its description into a folder and return the network's path."""
+    path = folder / f"{case.name.replace(' ', '_')}.onnx"
+    onnx.save(case.read(), path)
     pre = case.preprocess
-    plain = ForecastOptions(model=path, board=BOARD)
-    wishes = {"auto": plain, "rule": replace(plain, objective="rule")}
-    if case.name in WHOLE:
-        wishes["vta"] = replace(plain, depthwise="vta")
     path.with_suffix(".toml").write_text(
         f'[preprocess]\nwidth = {pre.width}\nheight = {pre.height}\norder = "{pre.order}"\n'
         f"mean = {list(pre.mean)}\nstd = {list(pre.std)}\nscale = {pre.scale}\n"
     )
+    return path
+
+
+def foresee(case: Case, path: Path, progress: ConsoleProgress) -> dict[str, Forecast]:
+    """Return a network's forecasts: "auto", "rule" without a search, and "vta" only if asked."""
+    plain = ForecastOptions(model=path, board=BOARD)
+    wishes = {"auto": plain, "rule": replace(plain, objective="rule")}
+    if case.name in WHOLE:
+        wishes["vta"] = replace(plain, depthwise="vta")
     return {name: forecast(wish, progress) for name, wish in wishes.items()}
 
 
@@ -188,9 +195,8 @@ def main(names: Sequence[str]) -> int:
         progress.step(name)
         case = known[name]
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"{name.replace(' ', '_')}.onnx"
             try:
-                onnx.save(case.read(), path)
+                path = written(case, Path(folder))
                 forecasts = foresee(case, path, progress)
                 near = nearness(case, path)
             except EdgepipeError as error:

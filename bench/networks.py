@@ -64,6 +64,11 @@ def layer_macs(layer: Layer) -> int:
     return weights * layer.output.height * layer.output.width
 
 
+def body_convolutions(workload: Workload) -> tuple[Layer, ...]:
+    """Return the layers with multiplications, except the classifier, which is the last layer."""
+    return tuple(layer for layer in workload.layers[:-1] if layer_macs(layer))
+
+
 def is_depthwise(layer: Layer) -> bool:
     """Whether a layer is a depthwise convolution or an average pooling."""
     return isinstance(layer, Conv) and layer.groups == layer.input.channels > 1

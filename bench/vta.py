@@ -107,6 +107,11 @@ class Run:
         """
         return 100 * self.timing.gemm_steps / self.timing.cycles
 
+    def cycles_of(self, layers: Sequence[Layer]) -> int:
+        """Return the cycles of some layers, without the launch."""
+        names = {layer.name for layer in layers}
+        return sum(timing.cycles for timing in self.timing.layers if timing.name in names)
+
     @property
     def errors(self) -> list[float]:
         """The tiler's errors per layer, in percent of the modelled cycles."""
@@ -240,11 +245,9 @@ def body_figures(one: Run, bar: float | None, source: str) -> list[Figure]:
 
 def resnet18_figures(one: Run) -> list[Figure]:
     """Return the total, and the convolutions (with their residuals) only."""
-    convolutions = {layer.name for layer in one.workload.layers if networks.layer_macs(layer)}
-    dense = one.workload.layers[-1].name
-    cycles = sum(t.cycles for t in one.timing.layers if t.name in convolutions - {dense})
-    macs = one.workload.macs - networks.layer_macs(one.workload.layers[-1])
-    share = 100 * macs / one.accelerator.macs_per_cycle / cycles
+    layers = networks.body_convolutions(one.workload)
+    macs = sum(networks.layer_macs(layer) for layer in layers)
+    share = 100 * macs / one.accelerator.macs_per_cycle / one.cycles_of(layers)
     return [
         Figure(
             name="resnet18 body: total",
