@@ -1,8 +1,7 @@
 """VTA programs by the timing model: checked against the reference, then compared with others.
 
 The published figures are those of tvm-vta's TopHub logs, of the Chisel VTA's cycle-accurate
-simulation and of AMD's DPU. Limits are shares of the ideal, in which every multiplier works in
-every cycle.
+simulation and of AMD's DPU. Limits are shares of products with padding, as published figures are.
 """
 
 from __future__ import annotations
@@ -81,21 +80,17 @@ class Run:
     timing: Timing
     predictions: dict[str, float]
 
-    def utilisation(self, cycles: float | None = None) -> float:
-        """Return the share of the ideal in percent, of the whole network or of ``cycles``.
+    @property
+    def with_padding(self) -> float:
+        """The time in which all multipliers would do all products, in percent of the cycles.
 
-        Products with padding count, as they do in the published figures. Programs skip most of
-        them, so a layer can exceed 100 %.
+        Programs skip most products with padding, so a layer can exceed 100 %.
         """
-        ideal = self.workload.macs / self.accelerator.macs_per_cycle
-        return 100 * ideal / (cycles or self.timing.cycles)
+        return 100 * self.workload.macs / self.accelerator.macs_per_cycle / self.timing.cycles
 
     @property
     def real_products(self) -> float:
-        """The time in which all multipliers would do the real products, in percent of the cycles.
-
-        Products with padding do not count.
-        """
+        """The ideal, in which products with padding do not count, in percent of the cycles."""
         products = sum(real_products(layer) for layer in self.workload.layers)
         return 100 * products / self.accelerator.macs_per_cycle / self.timing.cycles
 
@@ -213,7 +208,7 @@ def layer_table(one: Run) -> str:
                 f"{sum(module.moved_bytes for module in timing.modules.values()) // 1024}",
             ]
         )
-    header = ["layer", "cycles", "predicted", "% ideal", "wait load", "wait store", "port", "KiB"]
+    header = ["layer", "cycles", "predicted", "% padded", "wait load", "wait store", "port", "KiB"]
     return format_table(header, rows)
 
 
@@ -232,7 +227,7 @@ def body_figures(one: Run, bar: float | None, source: str) -> list[Figure]:
         Figure(name=f"{name}: real products", value=one.real_products, unit="%"),
         Figure(name=f"{name}: GEMM steps", value=one.gemm_steps, unit="%"),
         Figure(
-            name=f"{name}: products with padding", value=one.utilisation(), unit="%", at_least=bar
+            name=f"{name}: products with padding", value=one.with_padding, unit="%", at_least=bar
         ),
         Figure(
             name=f"{name}: tiler's median error",
@@ -257,7 +252,7 @@ def resnet18_figures(one: Run) -> list[Figure]:
             source="Chisel VTA 7.73 (convolutions only)",
         ),
         Figure(
-            name="resnet18 body: its convolutions",
+            name="resnet18 body: its convolutions, products with padding",
             value=share,
             unit="%",
             at_least=86,
@@ -276,7 +271,7 @@ def single_figures(accelerator: Accelerator, cost: CostModel) -> list[Figure]:
         figures.append(
             Figure(
                 name=f"{label} {one.workload.name}",
-                value=one.utilisation(),
+                value=one.with_padding,
                 unit="%",
                 at_least=30 if label in STRIDED_1X1 else 75,
                 source=f"{milliseconds:.2f} ms"
@@ -351,7 +346,7 @@ def other_figures(workloads: Sequence[Workload], cost: CostModel) -> list[Figure
                 name=f"{workload.name} on {label}",
                 value=one.timing.cycles / 1e6,
                 unit="Mcycles",
-                source=f"{one.utilisation():.1f} % of {accelerator.macs_per_cycle} MAC a cycle",
+                source=f"{one.with_padding:.1f} % of {accelerator.macs_per_cycle} MAC a cycle",
             )
         )
     return figures

@@ -21,7 +21,7 @@ MACS_PER_CYCLE = 256
         (networks.mobilenet_v2_body, 1_132_563),
     ],
 )
-def test_ideal_cycles(make, cycles: int) -> None:
+def test_cycles_of_products_with_padding(make, cycles: int) -> None:
     workload = make()
     for layer in workload.layers:
         check_consistent(layer)
