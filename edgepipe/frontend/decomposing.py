@@ -215,8 +215,7 @@ def _squeeze(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
         return None
     if len(after) == 2 < len(before) and before[0] == after[0]:
         return [helper.make_node("Flatten", [node.input[0]], [node.output[0]], axis=1)]
-    shape = rewriting.integers(f"{node.output[0]}/shape", after)
-    return [helper.make_node("Reshape", [node.input[0], shape], [node.output[0]])]
+    return [_reshape(rewriting, node.input[0], node.output[0], after)]
 
 
 def _gather(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
@@ -227,7 +226,8 @@ def _gather(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
 
     Exporters write the queries, keys and values of attention so. TVM's kernel for ``Gather`` reads
     from indices without a check, and prints a warning for each; a slice has no indices, and moves
-    whole blocks. Indices that are not neighbours in ascending order stay.
+    whole blocks. All elements are no slice, only a reshape. Indices that are not neighbours in
+    ascending order stay.
     """
     indices = rewriting.array(node.input[1]) if len(node.input) == 2 else None
     before = rewriting.shapes.get(node.input[0], ())
@@ -243,6 +243,8 @@ def _gather(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     if taken != list(range(first, end)) or first < 0 or end > before[axis]:
         return None
     name = node.output[0]
+    if len(taken) == before[axis]:
+        return [_reshape(rewriting, node.input[0], name, after)]
     part = name if indices.ndim == 1 else f"{name}/part"
     bounds = [
         rewriting.integers(f"{name}/{what}", [value])
@@ -250,9 +252,15 @@ def _gather(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     ]
     nodes = [helper.make_node("Slice", [node.input[0], *bounds], [part])]
     if part != name:
-        shape = rewriting.integers(f"{name}/shape", after)
-        nodes.append(helper.make_node("Reshape", [part, shape], [name]))
+        nodes.append(_reshape(rewriting, part, name, after))
     return nodes
+
+
+def _reshape(
+    rewriting: Rewriting, source: str, name: str, shape: tuple[int, ...]
+) -> onnx.NodeProto:
+    wanted = rewriting.integers(f"{name}/shape", shape)
+    return helper.make_node("Reshape", [source, wanted], [name])
 
 
 _RULES: dict[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {

@@ -385,8 +385,9 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     ),
     "the batch taken": (
         lambda: gathered(0, 0, [1, 3, 9, 12]),
-        "Conv Relu Slice Reshape Reshape Conv",
+        "Conv Relu Conv",
     ),
+    "all taken": (lambda: gathered([0, 1, -1], 1, [1, 3, 9, 12]), "Conv Relu Conv"),
     "one taken as a list": (
         lambda: gathered([1], 1, [1, 1, 9, 12]),
         "Conv Relu Slice Reshape Conv",

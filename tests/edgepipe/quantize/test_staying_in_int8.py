@@ -162,12 +162,20 @@ def dense_choice(b: Builder) -> str:
     return b.node("Add", made, "chosen")
 
 
+def strided_mean(b: Builder) -> str:
+    """PyTorch's adaptive mean of one window: its strides become an index of all channels."""
+    x = features(b)
+    g = shaped(b, "Reshape", b.node("GlobalAveragePool", [x], "mean"), [-1], "flat")
+    index = b.constant("index", np.arange(CHANNELS).reshape(1, CHANNELS, 1, 1))
+    return b.node("Add", [x, b.node("Gather", [g, index], "strided", axis=0)], "sum")
+
+
 CASES: dict[str, Callable[[Builder], str]] = {
     make.__name__: make
     for make in (
         *(dense_gate, unsqueezed_gate, gate_over_channels, gate_over_pixels, gate_over_rows),
         *(more_channels, border_of_ones, picture_of_codes),
-        *(selective_kernels, three_selective_kernels, split_attention, dense_choice),
+        *(selective_kernels, three_selective_kernels, split_attention, dense_choice, strided_mean),
     )
 }
 
