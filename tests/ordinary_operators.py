@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx
+from adaptive_pools import adaptive_mean
 from numpy.typing import NDArray
 from small_networks import Builder
 
@@ -448,9 +449,25 @@ LENGTHS: dict[Maker, str] = {
     global_response: "ReduceL2 Conv Add Div Mul Mul Add Add",
 }
 
+# Adaptive means, in PyTorch's spelling.
+
+
+def windows_alike(b: Builder, u: str, v: str) -> str:
+    return adaptive_mean(b, u, (HEIGHT, WIDTH), (11, 3), "alike")
+
+
+def windows_of_two_sizes(b: Builder, u: str, v: str) -> str:
+    return adaptive_mean(b, u, (HEIGHT, WIDTH), (5, 7), "unlike")
+
+
+WINDOWS: dict[Maker, str] = {
+    windows_alike: "AveragePool",
+    windows_of_two_sizes: "MatMul MatMul AveragePool Mul",
+}
+
 _GROUPS = (
     *(TOKENS, JOINS, BROADCASTS, REDUCTIONS, QUOTIENTS, PIXELS, GAPS, SHARES, NEIGHBOURS),
-    LENGTHS,
+    *(LENGTHS, WINDOWS),
 )
 OPERATORS = {make.__name__: make for makers in _GROUPS for make in makers}
 REWRITTEN = {make.__name__: kinds for makers in _GROUPS for make, kinds in makers.items()}

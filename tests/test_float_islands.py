@@ -76,7 +76,10 @@ def test_ordinary_operators_are_computed_in_int8(tmp_path: Path) -> None:
         assert np.corrcoef(one, other)[0, 1] > 0.998, case
 
 
-@pytest.mark.parametrize("case", ["rolled", "largest_of_joined_channels", "quotient_of_tensors"])
+@pytest.mark.parametrize(
+    "case",
+    ["rolled", "largest_of_joined_channels", "quotient_of_tensors", "windows_of_two_sizes"],
+)
 def test_an_ordinary_operator_is_built_exactly(case: str, tmp_path: Path) -> None:
     onnx.save(ordinary_operators.network([OPERATORS[case]]), tmp_path / "net.onnx")
     build_exactly(options(tmp_path, tmp_path / "net.onnx", HEIGHT, WIDTH))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 import numpy as np
 import onnx
@@ -234,12 +234,22 @@ class CannotRunError(Exception):
     """onnxruntime refuses a model, or fails to run it; the text is its reason in one line."""
 
 
-def run_model(
-    model: onnx.ModelProto, inputs: Mapping[str, NDArray[np.generic]]
-) -> list[NDArray[np.generic]]:
+_Results = list[NDArray[np.generic]]
+
+
+def run_model(model: onnx.ModelProto, inputs: Mapping[str, NDArray[np.generic]]) -> _Results:
     """Run a model in onnxruntime as it is written, without optimisation.
 
     ``inputs`` and the results have the dtypes and shapes of the model's. Raises ``CannotRunError``.
+    """
+    return runner(model)(inputs)
+
+
+def runner(model: onnx.ModelProto) -> Callable[[Mapping[str, NDArray[np.generic]]], _Results]:
+    """Return a function that does for many inputs what ``run_model`` does for one.
+
+    Its arrays have the dtypes and shapes of the model's. Raises ``CannotRunError``, and so does the
+    function.
     """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -248,10 +258,17 @@ def run_model(
         session = onnxruntime.InferenceSession(
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
-        results: list[NDArray[np.generic]] = session.run(None, dict(inputs))
     except Exception as cause:  # onnxruntime's exceptions have no common base
         raise CannotRunError(str(cause).strip().splitlines()[0]) from cause
-    return results
+
+    def run(inputs: Mapping[str, NDArray[np.generic]]) -> _Results:
+        try:
+            results: _Results = session.run(None, dict(inputs))
+        except Exception as cause:
+            raise CannotRunError(str(cause).strip().splitlines()[0]) from cause
+        return results
+
+    return run
 
 
 def differences(

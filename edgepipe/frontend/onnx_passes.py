@@ -20,6 +20,7 @@ from edgepipe.frontend.rewrites.norm_calls import write_norms
 from edgepipe.frontend.rewrites.norms import gather_norms
 from edgepipe.frontend.rewrites.other_axes import as_pictures
 from edgepipe.frontend.rewrites.picture_layout import layers_channels_first
+from edgepipe.frontend.rewrites.pools import pool_windows
 from edgepipe.frontend.rewrites.reducing import reduce_pictures
 from edgepipe.frontend.rewrites.softmaxes import plain_softmaxes
 from edgepipe.frontend.rewrites.space_to_depth import gather_blocks
@@ -55,6 +56,7 @@ def simplify(model: onnx.ModelProto) -> None:
     decompose(model)
     token_layers(model)
     remove_identities(model)
+    pool_windows(model)
     as_pictures(model)
     as_sums(model)
     select_channels(model)

@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 import small_networks
+from adaptive_pools import adaptive_mean
 from small_networks import Builder
 
 from edgepipe.frontend.network import load_network
@@ -170,12 +171,25 @@ def strided_mean(b: Builder) -> str:
     return b.node("Add", [x, b.node("Gather", [g, index], "strided", axis=0)], "sum")
 
 
+def pooled_pyramid(b: Builder) -> str:
+    """PSPNet: means over 3 x 3 windows, which are alike, and over 6 x 6 windows of two sizes."""
+    x, parts = features(b), list[str]()
+    parts.append(x)
+    for count in (3, 6):
+        mean = adaptive_mean(b, x, (16, 16), (count, count), f"mean{count}")
+        y = b.node("Relu", [b.conv(mean, f"level{count}", (4, CHANNELS, 1, 1))], f"relu{count}")
+        sizes = b.constant(f"sizes{count}", np.array([1, 4, 16, 16], np.int64))
+        parts.append(b.node("Resize", [y, "", "", sizes], f"up{count}", mode="linear"))
+    return b.conv(b.node("Concat", parts, "pyramid", axis=1), "narrow", (CHANNELS, 16, 1, 1))
+
+
 CASES: dict[str, Callable[[Builder], str]] = {
     make.__name__: make
     for make in (
         *(dense_gate, unsqueezed_gate, gate_over_channels, gate_over_pixels, gate_over_rows),
         *(more_channels, border_of_ones, picture_of_codes),
         *(selective_kernels, three_selective_kernels, split_attention, dense_choice, strided_mean),
+        pooled_pyramid,
     )
 }
 
