@@ -56,8 +56,7 @@ class _Reductions(Rewriting):
         made: list[onnx.NodeProto] = []
         is_picture = len(shape) == 4 and shape[0] == 1
         matters = node.output[0] in self._before_layers
-        is_mean = not self._normalises(node.output[0]) or self._is_of_lengths(node, axes)
-        if is_picture and matters and is_mean:
+        if is_picture and matters and self._suffices(node, axes):
             made = list(self._reduced(node, axes, shape))
         yield from made or [node]
 
@@ -68,6 +67,10 @@ class _Reductions(Rewriting):
             found = self.array(node.input[1])
             given = [] if found is None else [[int(axis) for axis in found.reshape(-1)]]
         return {axis % 4 for axis in given[0]} if given else set()
+
+    def _suffices(self, node: onnx.NodeProto, axes: set[int]) -> bool:
+        """Whether eight bits are enough for a reduction's result."""
+        return not self._normalises(node.output[0]) or self._is_of_lengths(node, axes)
 
     def _is_of_lengths(self, node: onnx.NodeProto, axes: set[int]) -> bool:
         """Whether channels' lengths over their pixels are added: eight bits suffice for these.
