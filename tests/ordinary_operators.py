@@ -362,12 +362,16 @@ def bounds_of_pixels(b: Builder, u: str, v: str) -> str:
     return p("Min", p.weights(1, CHANNELS, HEIGHT, WIDTH), p("Max", u, p.weights(HEIGHT, 1)))
 
 
-PIXELS: dict[Maker, str] = {
+# What becomes several operators.
+CHOICES: dict[Maker, str] = {
     chosen_pixels: "Mul Mul Add",
     chosen_channels: "Mul Mul Add",
     replaced_pixels: "Mul Add",
-    masked_pixels: "Mul",
     bounds_of_pixels: "Sub Relu Add Sub Relu Sub",
+}
+
+PIXELS: dict[Maker, str] = {
+    masked_pixels: "Mul",
     added_positions: "Sub Relu",
     window_of_weights: "Mul",
     appended_coordinates: "Concat",
@@ -415,10 +419,13 @@ def logarithms_of_shares(b: Builder, u: str, v: str) -> str:
 
 
 SHARES: dict[Maker, str] = {
-    logarithms_of_shares: "ReduceMax Gather Sub Exp Conv Log Gather Sub",
     shares_of_channels: "Softmax Mul",
     shares_of_pixels: "Reshape Softmax Reshape Reshape Mul",
     shares_of_rows: "Softmax",
+}
+
+LOGARITHMS: dict[Maker, str] = {
+    logarithms_of_shares: "ReduceMax Gather Sub Exp Conv Log Gather Sub",
 }
 
 # Sums over neighbouring channels.
@@ -467,7 +474,7 @@ WINDOWS: dict[Maker, str] = {
 
 _GROUPS = (
     *(TOKENS, JOINS, BROADCASTS, REDUCTIONS, QUOTIENTS, PIXELS, GAPS, SHARES, NEIGHBOURS),
-    *(LENGTHS, WINDOWS),
+    *(LENGTHS, WINDOWS, CHOICES, LOGARITHMS),
 )
 OPERATORS = {make.__name__: make for makers in _GROUPS for make in makers}
 REWRITTEN = {make.__name__: kinds for makers in _GROUPS for make, kinds in makers.items()}

@@ -100,7 +100,7 @@ def reference(model_path, calibration):
 
 @pytest.fixture(scope="module")
 def bundle(reference, tmp_path_factory):
-    """Build a bundle: by default, with depthwise on the VTA, or all on ARM; or with cuts."""
+    """Build a bundle: by default, by the rule, with depthwise on the VTA, all on ARM; or cut."""
     made = {}
 
     def of(name, placement="default", cuts=(), board="ultra96"):
@@ -117,6 +117,7 @@ def bundle(reference, tmp_path_factory):
                     output=path,
                     placement=places,
                     depthwise=depthwise,
+                    objective="rule" if placement == "rule" else "",
                     cuts=cuts,
                 )
             )
@@ -138,7 +139,8 @@ def assert_pipeline_equals_reference(path, ref):
     [
         ("fmnist_resnet8", "default", ["arm", "vta", "arm"]),
         ("fmnist_resnet18", "default", ["arm", "vta", "arm"]),
-        ("mobilenetv2_imagenet", "default", ["arm", "vta"] * 15 + ["arm"]),
+        ("mobilenetv2_imagenet", "default", ["arm", "vta"] * 9 + ["arm"]),
+        ("mobilenetv2_imagenet", "rule", ["arm", "vta"] * 15 + ["arm"]),
         ("mobilenetv2_imagenet", "vta", ["arm", "vta", "arm"]),
         ("nanodet_g_coco_416", "default", ["arm", "vta", "arm"]),
     ],
@@ -288,7 +290,7 @@ def test_the_same_input_gives_the_same_bytes(reference, tmp_path):
 
 
 def test_nanodets_reasons_name_only_the_first_convolution_sigmoid_and_decoding(bundle):
-    manifest = storage.check(bundle("nanodet_g_coco_416"))
+    manifest = storage.check(bundle("nanodet_g_coco_416", "rule"))
     placed = {p.operator: p for p in manifest.placement}
     first_vta = next(p for p in manifest.placement if p.device == "vta")
     tail = [p for p in manifest.placement if p.device == "arm" and p.stage == "arm2"]

@@ -199,7 +199,7 @@ REASONS = {
     "Relu: tensors are divided on arm": 1,
     "Add: tensors are divided on arm": 1,
     "Relu: constants for each pixel are applied on arm": 1,
-    "Mul: constants for each pixel are applied on arm": 1,
+    "Mul: constants for each pixel are applied on arm": 2,
     "Concat: constant channels are appended on arm": 1,
     "MaxPool: windows with gaps are pooled on arm": 1,
     "Softmax: a softmax is computed on arm": 3,
