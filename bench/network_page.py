@@ -33,7 +33,7 @@ computes them does not matter. The numbers after a name are the size of the inpu
 
 | column | meaning |
 |---|---|
-| stages | stages of the pipeline, with the default placement |
+| stages | stages by the rule (`--objective rule`): the search for splits is newer |
 | hops | how often a frame changes between ARM and the accelerator |
 | VTA, cores | how busy the accelerator and the ARM cores are |
 | MiB | contiguous memory with all frames in flight, of the board's 128 |
