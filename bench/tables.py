@@ -21,12 +21,13 @@ from bench.figures import Figure, publish
 from bench.models import ROOT
 from bench.table_bends import fewest_bends, least_cycles
 from edgepipe import boards, recipe
-from edgepipe.arrangement import Wishes, partition
+from edgepipe.arrangement import partition
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import import_network, read_model
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.partition.arm_cost import layer_ms
 from edgepipe.partition.operator import Operator
+from edgepipe.partition.wishes import Wishes
 from edgepipe.quantize.quantizer import QuantizeOptions, quantize
 from vta_stages.layers.records import Table
 

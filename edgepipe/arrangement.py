@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from edgepipe.boards import Board
-from edgepipe.bundle import buffers
 from edgepipe.bundle import manifest as bundle
-from edgepipe.bundle.buffers import StageTensors
 from edgepipe.codegen.contiguous import (
     Contiguous,
     excess_bytes,
@@ -17,16 +15,21 @@ from edgepipe.codegen.contiguous import (
     program_memory,
     slots_that_fit,
 )
+from edgepipe.codegen.planned_stages import (
+    PlannedStage,
+    border_tensors,
+    most_tensor_bytes,
+    plan_stages,
+    slot_buffers,
+)
 from edgepipe.codegen.stages import vta_program
 from edgepipe.errors import CodegenError, LayerError, PartitionError
 from edgepipe.names import printable, suggest
 from edgepipe.partition import depthwise
 from edgepipe.partition.arm_cost import is_depthwise
 from edgepipe.partition.choices import BY_RULE
-from edgepipe.partition.cores import StageCores, divide
 from edgepipe.partition.crew_rate import StageTime, crews, frame_interval_ms
 from edgepipe.partition.depthwise import MEBIBYTE
-from edgepipe.partition.foreign import target
 from edgepipe.partition.memory_fit import moved_to_fit
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import PlacedOperator, Segment, place, segment
@@ -35,78 +38,15 @@ from edgepipe.partition.rules import combinations
 from edgepipe.partition.rules.generators import with_calls
 from edgepipe.partition.search.automatic import LEAST_GAIN, arrange_automatically, live_slots
 from edgepipe.partition.search.report import SplitReport
-from edgepipe.partition.search.split import Goal
 from edgepipe.partition.short_stages import without_short_stages
-from edgepipe.partition.split import StageModule, split_by_groups
+from edgepipe.partition.wishes import Wishes
 from edgepipe.progress import Held, Progress
 from edgepipe.quantize.quantizer import QuantizedNetwork
-from edgepipe.tvm_adapter import IRModule, read_main
 from vta_stages.program import Program
 from vta_stages.timing.timing_model import time_program
 
 _MOST_NAMES = 4
 _FASTER = 1.01  # how many times the frames per second are worth fewer of them in flight
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What a user can ask for: cuts, devices of operators, ``depthwise``, one of
-    ``partition.choices.DEPTHWISE``, and what a search makes of the rest.
-
-    ``objective`` is one of ``partition.choices.OBJECTIVES``, ``BY_RULE``, or empty for a search in
-    place of the rule (``partition.search.automatic``).
-    ``max_latency_ms`` is the most time from a frame's start to its results, ``stages`` the most
-    stages, and ``slots`` the number of frames in flight; None is no limit. ``generators`` are code
-    generators that operators of ``placement`` are requested from, by operator.
-    """
-
-    cuts: tuple[str, ...] = ()
-    placement: Mapping[str, str] = field(default_factory=dict)
-    depthwise: str = "auto"
-    generators: Mapping[str, str] = field(default_factory=dict)
-    objective: str = ""
-    max_latency_ms: float | None = None
-    stages: int | None = None
-    slots: int | None = None
-
-    @property
-    def goal(self) -> Goal | None:
-        """What to search for; None if nothing that needs a search was asked for."""
-        objective = "" if self.objective == BY_RULE else self.objective
-        if not objective and self.max_latency_ms is None and self.stages is None:
-            return None
-        return Goal(
-            objective=objective or "throughput",
-            latency_ms=self.max_latency_ms,
-            stages=self.stages,
-            slots=self.slots,
-        )
-
-    def placed(self, targets: Mapping[str, str]) -> Wishes:
-        """Return the wishes with ``targets`` by operator, each a device or ``device/generator``.
-
-        Wishes that were there before take precedence.
-        """
-        split = {name: target(text) for name, text in targets.items()}
-        ours = self.placement
-        return replace(
-            self,
-            placement={name: device for name, (device, _) in split.items()} | dict(ours),
-            generators={
-                name: made for name, (_, made) in split.items() if made and name not in ours
-            }
-            | dict(self.generators),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedStage:
-    """A stage before it is compiled: its operators, its Relax module, and its cores."""
-
-    name: str
-    segment: Segment
-    module: StageModule
-    cores: StageCores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,8 +208,8 @@ def _arrange(
         segments = with_calls(
             choice.segments, check.book, wishes.generators, quantized.output_names
         )
-        stages = plan_stages(quantized, segments, board)
-        tensors = border_tensors(quantized, stages, board)
+        stages = plan_stages(quantized.module, segments, board)
+        tensors = border_tensors(quantized.module, quantized.input_name, stages, board)
         programs = {}
         for stage in stages:
             if stage.segment.device == "vta":
@@ -278,7 +218,7 @@ def _arrange(
                 programs[stage.name] = vta_program(stage.segment, stage.module, board, progress)
         memory = pipeline_memory(
             map(program_memory, programs.values()),
-            slot_buffers(quantized, stages, tensors).values(),
+            slot_buffers(stages, tensors, (quantized.input_name, *quantized.output_names)).values(),
         )
         excess = excess_bytes(memory, board)
         kept = [name for name, device in wishes.placement.items() if device == "vta"]
@@ -286,7 +226,7 @@ def _arrange(
         more = moved_to_fit(
             choice.segments,
             check.cycles,
-            _tensor_bytes(quantized.module, board),
+            most_tensor_bytes(quantized.module, board),
             board,
             excess,
             kept,
@@ -360,7 +300,7 @@ def partition(
     def plainly(on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
         return segment(placed(on_arm), cuts)
 
-    tensor_bytes = _tensor_bytes(quantized.module, board)
+    tensor_bytes = most_tensor_bytes(quantized.module, board)
     arrange: depthwise.Arrange = plainly
     if not cuts:
         arrange = without_short_stages(plainly, check.cycles, tensor_bytes, board)
@@ -414,93 +354,6 @@ def _mended(
         return True
 
     return combinations.moved(check.book, check.operators, devices, pinned, can)
-
-
-def plan_stages(
-    quantized: QuantizedNetwork, segments: Sequence[Segment], board: Board
-) -> tuple[PlannedStage, ...]:
-    """Split the integer network into one module for each segment, and give each its cores."""
-    groups = [[placed.operator.name for placed in part.operators] for part in segments]
-    modules = split_by_groups(quantized.module, groups)
-    return tuple(
-        PlannedStage(name=f"{part.device}{index}", segment=part, module=module, cores=cores)
-        for index, (part, module, cores) in enumerate(
-            zip(segments, modules, stage_cores(segments, board), strict=True)
-        )
-    )
-
-
-def stage_cores(segments: Sequence[Segment], board: Board) -> tuple[StageCores, ...]:
-    """Return where each stage's threads run: ARM stages divide their cores if there are enough."""
-    arm_stages = [depthwise.stage_arm_ms(part, board) for part in segments if part.device == "arm"]
-    arm = iter(divide(arm_stages, board.threads.arm.cores))
-    vta = StageCores(cores=board.threads.vta.cores)
-    return tuple(vta if part.device == "vta" else next(arm) for part in segments)
-
-
-def border_tensors(
-    quantized: QuantizedNetwork, stages: Sequence[PlannedStage], board: Board
-) -> dict[str, bundle.Tensor]:
-    """Describe every tensor between stages; those that a VTA stage uses have its layout."""
-    names = dict.fromkeys(name for stage in stages for name in _borders(stage))
-    touched = {
-        name for stage in stages if stage.segment.device == "vta" for name in _borders(stage)
-    }
-    types = _types(quantized.module)
-    tensors = {}
-    for name in names:
-        shape, dtype = types[name]
-        inside = "vta" if name in touched else "nchw"
-        layout = "nhwc" if name == quantized.input_name else inside
-        tensors[name] = bundle.Tensor(
-            name=name,
-            dtype=dtype,
-            shape=shape,
-            layout=layout,
-            bytes=bundle.tensor_bytes(shape, dtype, layout, board.accelerator),
-        )
-    return tensors
-
-
-def slot_buffers(
-    quantized: QuantizedNetwork,
-    stages: Sequence[PlannedStage],
-    tensors: Mapping[str, bundle.Tensor],
-) -> dict[tuple[str, ...], int]:
-    """Return the buffers of a slot: the tensors that share each, and its bytes in whole pages."""
-    users = [
-        StageTensors(
-            device=stage.segment.device, reads=stage.module.inputs, writes=stage.module.outputs
-        )
-        for stage in stages
-    ]
-    return buffers.slot_buffers(users, tensors, {quantized.input_name, *quantized.output_names})
-
-
-def _tensor_bytes(module: IRModule, board: Board) -> dict[str, int]:
-    """Return the most bytes that each tensor can take, by its name."""
-    return {
-        name: bundle.tensor_bytes(shape, dtype, _most_layout(shape, dtype), board.accelerator)
-        for name, (shape, dtype) in _types(module).items()
-        if dtype != "tuple"
-    }
-
-
-def _borders(stage: PlannedStage) -> tuple[str, ...]:
-    """Return the tensors that the stage reads and those that it passes on."""
-    return (*stage.module.inputs, *stage.module.outputs)
-
-
-def _most_layout(shape: tuple[int, ...], dtype: str) -> str:
-    """Return the layout in which a tensor takes the most memory."""
-    return "vta" if len(shape) == 4 and dtype == "int8" else "nchw"
-
-
-def _types(module: IRModule) -> dict[str, tuple[tuple[int, ...], str]]:
-    main = read_main(module)
-    return {p.name: (p.shape, p.dtype) for p in main.params} | {
-        b.name: (b.shape, b.dtype) for b in main.bindings
-    }
 
 
 def _border_and_cuts(

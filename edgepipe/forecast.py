@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from edgepipe import description, exports, placement_file, recipe
-from edgepipe.arrangement import Arrangement, PlannedStage, arrange
+from edgepipe.arrangement import Arrangement, arrange
 from edgepipe.boards import Board
 from edgepipe.bundle.hand_overs import HandOver, StageEnds, hand_overs
+from edgepipe.codegen.planned_stages import PlannedStage
 from edgepipe.description import NetworkDescription
 from edgepipe.drafting.draft import draft
 from edgepipe.errors import (

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgepipe import exports, schema
-from edgepipe.arrangement import Arrangement, Wishes
+from edgepipe.arrangement import Arrangement
 from edgepipe.errors import PartitionError, advise
 from edgepipe.exports import Export
 from edgepipe.names import printable, suggest
@@ -18,6 +18,7 @@ from edgepipe.partition.choices import DEVICES
 from edgepipe.partition.foreign import SEPARATOR, target
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.rules import toml_lines
+from edgepipe.partition.wishes import Wishes
 
 FORMAT = 1
 EXPORT = Export(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe import __version__, description, exports, placement_file
-from edgepipe.arrangement import Arrangement, PlannedStage, Wishes, arrange
+from edgepipe.arrangement import Arrangement, arrange
 from edgepipe.bitstream import manifest as bitstream_manifest
 from edgepipe.bitstream.fingerprint import check_board
 from edgepipe.boards import Board, architectures
@@ -25,6 +25,7 @@ from edgepipe.bundle.decoder_files import DecoderFiles
 from edgepipe.bundle.manifest import MOST_VERSION, FileEntry, Manifest
 from edgepipe.bundle.network import NetworkRecord
 from edgepipe.codegen.foreign_trial import try_calls
+from edgepipe.codegen.planned_stages import PlannedStage
 from edgepipe.codegen.stages import CompiledStage, compile_stage
 from edgepipe.decoder_trial import try_decoder
 from edgepipe.description import NetworkDescription
@@ -40,6 +41,7 @@ from edgepipe.partition.operators import match_operators
 from edgepipe.partition.reasons import VtaCheck
 from edgepipe.partition.rules.rule import RuleSet
 from edgepipe.partition.rules.rule_file import rule_sets
+from edgepipe.partition.wishes import Wishes
 from edgepipe.picture_size import MOST_PIXELS
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize import scheme_file
