@@ -53,30 +53,7 @@ def mean(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
             flat = helper.make_node("Flatten", [whole.output[0]], [node.output[0]], axis=1)
             large = shape[2] * shape[3] > MAX_POOL_WINDOW
             return None if large else [whole, flat]
-    return _mean_channels_last(rewriting, node) or global_pool(rewriting, node)
-
-
-def _mean_channels_last(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
-    """Return a mean over a picture with the channels first, between two transpositions.
-
-    before   ReduceMean(x, axes=[1, 2])
-    after    Transpose(GlobalAveragePool(Transpose(x)))
-
-    Gates of squeeze-and-excitation are left so where an exporter keeps the channels last.
-    """
-    shape = rewriting.shapes.get(node.input[0], ())
-    keeps = all(a.i for a in node.attribute if a.name == "keepdims")
-    if len(shape) != 4 or not keeps or _axes(rewriting, node) != [1, 2]:
-        return None
-    if shape[1] * shape[2] > MAX_POOL_WINDOW:
-        return None
-    name = node.output[0]
-    first, pooled = f"{name}/first", f"{name}/pooled"
-    return [
-        helper.make_node("Transpose", [node.input[0]], [first], perm=[0, 3, 1, 2]),
-        helper.make_node("GlobalAveragePool", [first], [pooled]),
-        helper.make_node("Transpose", [pooled], [name], perm=[0, 2, 3, 1]),
-    ]
+    return global_pool(rewriting, node)
 
 
 def _dropped_axes(rewriting: Rewriting, node: onnx.NodeProto) -> list[int]:
