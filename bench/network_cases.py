@@ -20,8 +20,8 @@ from bench.models import EXAMPLES, ROOT, description, fashion_mnist, model
 from bench.shipped import SUBJECTS, TEXT, Subject, without_softmax
 from edgepipe import description as descriptions
 from edgepipe import media
-from edgepipe.forecast import made_up_frames
 from edgepipe.frontend.preprocess import Frame, Preprocess
+from edgepipe.rehearsal import made_up_frames
 
 sys.path.insert(0, str(ROOT / "tests"))
 

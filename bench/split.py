@@ -21,13 +21,13 @@ from bench.figures import Figure, publish
 from bench.network_cases import cases
 from edgepipe import boards, recipe
 from edgepipe.arrangement import partition
-from edgepipe.forecast import made_up_frames
 from edgepipe.frontend.network import import_network, read_model
 from edgepipe.partition.search.judge import Judge
 from edgepipe.partition.search.split import Goal, every_placement, find_split
 from edgepipe.partition.search.table import CostTable, Placement, Row, contracted, cost_table
 from edgepipe.partition.wishes import Wishes
 from edgepipe.quantize.quantizer import QuantizeOptions, quantize
+from edgepipe.rehearsal import made_up_frames
 
 BOARD = boards.load("ultra96")
 NETWORKS = ("resnet18", "mobilenet_v2", "efficientnet_b0", "yolox_nano", "densenet")

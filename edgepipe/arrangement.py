@@ -30,6 +30,8 @@ from edgepipe.partition.arm_cost import is_depthwise
 from edgepipe.partition.choices import BY_RULE
 from edgepipe.partition.crew_rate import StageTime, crews, frame_interval_ms
 from edgepipe.partition.depthwise import MEBIBYTE
+from edgepipe.partition.measured.costs import MeasuredCosts
+from edgepipe.partition.measured.ranges import OperatorRange
 from edgepipe.partition.memory_fit import moved_to_fit
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import PlacedOperator, Segment, place, segment
@@ -55,7 +57,7 @@ class Arrangement:
 
     ``tensors`` are those between stages, ``programs`` those of the VTA stages, both by name.
     ``live_slots`` are the frames in flight for a camera. ``split`` is what a search found, None
-    without one.
+    without one. ``measured`` are the costs that were measured.
     """
 
     stages: tuple[PlannedStage, ...]
@@ -65,12 +67,35 @@ class Arrangement:
     slots: int
     live_slots: int
     split: SplitReport | None
+    measured: MeasuredCosts
 
     def stage_ms(self, stage: PlannedStage, board: Board) -> float:
-        """Return the time of a stage for a frame, in ms: of its program, or of its ARM cores."""
+        """Return the time of a stage for a frame, in ms: of its program, or of its ARM cores.
+
+        It is that which was measured, or the sum over its operators.
+        """
+        found = self.measured_ms(stage)
+        if found is not None:
+            return found
         if stage.segment.device == "vta":
-            return 1e3 * self.programs[stage.name].modelled_cycles / board.accelerator.clock_hz
-        return depthwise.stage_arm_ms(stage.segment, board) / stage.cores.threads
+            cycles = self.measured.program_cycles(self.programs[stage.name])
+            return 1e3 * cycles / board.accelerator.clock_hz
+        operators = (placed.operator for placed in stage.segment.operators)
+        return sum(map(self.measured.operator_ms, operators)) / stage.cores.threads
+
+    def measured_ms(self, stage: PlannedStage) -> float | None:
+        """Return the time of a stage in ms if it was measured as a whole."""
+        return self.measured.stage_ms(self.range_of(stage))
+
+    def range_of(self, stage: PlannedStage) -> OperatorRange:
+        """Return the operators of a stage as they are measured."""
+        ends = (*stage.module.inputs, *stage.module.outputs)
+        return OperatorRange(
+            device=stage.segment.device,
+            threads=stage.cores.threads,
+            operators=tuple(placed.operator for placed in stage.segment.operators),
+            layouts={name: self.tensors[name].layout for name in ends},
+        )
 
     def interval_ms(self, board: Board, slots: int) -> float:
         """Return the time between frames, in ms, by a simulation of the runtime's threads."""
@@ -108,29 +133,33 @@ def arrange(
     board: Board,
     wishes: Wishes,
     progress: Progress,
+    measured: MeasuredCosts | None = None,
 ) -> Arrangement:
     """Place the operators of ``check``, and compile the programs of the VTA's stages.
 
     If not even one frame fits into the board's contiguous memory, operators move to ARM, whose
     stages use ordinary memory, until one does. A search takes the costs of layers on the VTA from
     the programs of the split by rule. Without an objective, what it finds is kept only if it also
-    has more frames per second than the rule once both are compiled. Raises ``PartitionError`` for
+    has more frames per second than the rule once both are compiled. ``measured`` costs take the
+    place of the model's in a search. Raises ``PartitionError`` for
     wishes that cannot be met and if nothing is left to move, ``LayerError`` or ``CodegenError`` if
     a program cannot be compiled.
     """
+    measured = measured or MeasuredCosts(board=board)
     if not _is_searched(wishes, board, check):
-        return _with_slots(_arrange(quantized, check, board, wishes, progress), board, wishes)
+        plain = _arrange(quantized, check, board, wishes, progress, measured)
+        return _with_slots(plain, board, wishes)
     of_rule, of_search = Held(progress), Held(progress)
     by_rule = replace(wishes, objective=BY_RULE, max_latency_ms=None, stages=None)
-    rule = _arrange(quantized, check, board, by_rule, of_rule)
+    rule = _arrange(quantized, check, board, by_rule, of_rule, measured)
     cycles = {**check.cycles, **_compiled_cycles(rule, board)}
-    choice = partition(quantized, check, board, wishes, cycles=cycles)
+    choice = partition(quantized, check, board, wishes, cycles=cycles, measured=measured)
     rule = replace(_with_slots(rule, board, wishes), split=choice.split)
     if choice.is_rule:
         of_rule.release()
         return rule
     try:
-        found = _arrange(quantized, check, board, wishes, of_search, cycles, choice)
+        found = _arrange(quantized, check, board, wishes, of_search, measured, cycles, choice)
     except (CodegenError, LayerError):
         if wishes.goal is not None:
             raise
@@ -197,13 +226,14 @@ def _arrange(
     board: Board,
     wishes: Wishes,
     progress: Progress,
+    measured: MeasuredCosts,
     cycles: Mapping[str, float] | None = None,
     first: Partition | None = None,
 ) -> Arrangement:
     """Compile the stages of ``first``, or of others if these do not fit into the memory."""
     moved: dict[str, str] = {}
     while True:
-        choice = first or partition(quantized, check, board, wishes, moved, cycles)
+        choice = first or partition(quantized, check, board, wishes, moved, cycles, measured)
         first = None
         segments = with_calls(
             choice.segments, check.book, wishes.generators, quantized.output_names
@@ -249,6 +279,7 @@ def _arrange(
         slots=slots,
         live_slots=slots,
         split=split,
+        measured=measured,
     )
 
 
@@ -269,12 +300,13 @@ def partition(
     wishes: Wishes,
     moved: Mapping[str, str] | None = None,
     cycles: Mapping[str, float] | None = None,
+    measured: MeasuredCosts | None = None,
 ) -> Partition:
     """Place the operators of ``check`` and group them into segments, which become stages.
 
     ``moved`` are operators that must run on ARM, with the reasons. ``cycles`` are those on the VTA
-    for a search, by default the estimates of ``check``. Raises ``PartitionError`` for unknown
-    operators and impossible wishes.
+    for a search, by default the estimates of ``check``, and ``measured`` what was measured. Raises
+    ``PartitionError`` for unknown operators and impossible wishes.
     """
     operators = check.operators
     border, cuts = _border_and_cuts(operators, wishes.cuts)
@@ -330,6 +362,7 @@ def partition(
         },
         wishes.slots,
         partial(_mended, check=check, pinned={*wishes.placement}),
+        measured,
     )
     if not found.is_rule:
         notices = found.report.lines()
@@ -343,17 +376,7 @@ def _mended(
 ) -> dict[str, tuple[str, str]]:
     """Return what must leave its device of ``devices`` because of other operators, as the rules
     say, with the new device and the reason."""
-
-    def can(operator: Operator, device: str) -> bool:
-        if device == "arm":
-            return check.book.allows(operator, "arm")
-        try:
-            check(operator)
-        except LayerError:
-            return False
-        return True
-
-    return combinations.moved(check.book, check.operators, devices, pinned, can)
+    return combinations.moved(check.book, check.operators, devices, pinned, check.runs_on)
 
 
 def _border_and_cuts(

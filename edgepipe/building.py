@@ -53,6 +53,7 @@ def build(
     rules: Sequence[PathLike] = (),
     placement_file: PathLike | None = None,
     export_placement: PathLike | None = None,
+    costs: PathLike | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Quantise an ONNX network to int8, split it into stages, compile them; return its path.
@@ -88,7 +89,9 @@ def build(
     The same inputs and the same seed give the same bundle byte for byte. ``rules`` are files of
     placement rules (docs/reference/placement-rules.md), which take precedence over edgepipe's own.
     ``export_placement`` is a file to which the device of every operator is written, and
-    ``placement_file`` one that was edited (docs/reference/placement-file.md).
+    ``placement_file`` one that was edited (docs/reference/placement-file.md). ``costs`` is a file
+    of measured costs (docs/guides/measured-costs.md), which the search uses in place of the
+    model's.
 
     Raises the EdgepipeError of the step that failed, such as BoardError, FrontendError,
     QuantizeError or PartitionError.
@@ -121,6 +124,7 @@ def build(
         rules=tuple(map(Path, rules)),
         placement_file=Path(placement_file) if placement_file is not None else None,
         export_placement=Path(export_placement) if export_placement is not None else None,
+        costs=Path(costs) if costs is not None else None,
     )
     build_bundle(options, progress)
     return bundle

@@ -1,6 +1,6 @@
 """What a build of a network would give: stages, times and memory, before anything is calibrated.
 
-The network is imported, quantised with the ranges that it shows on made-up pictures, and placed.
+The network is quantised with made-up ranges (``rehearsal``) and placed.
 Programs for the VTA are compiled, because that takes little time and their cycles and memory are
 then exact; kernels for ARM are not.
 """
@@ -12,43 +12,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
-from edgepipe import description, exports, placement_file, recipe
+from edgepipe import exports, placement_file, recipe
 from edgepipe.arrangement import Arrangement, arrange
 from edgepipe.boards import Board
 from edgepipe.bundle.hand_overs import HandOver, StageEnds, hand_overs
 from edgepipe.codegen.planned_stages import PlannedStage
-from edgepipe.description import NetworkDescription
-from edgepipe.drafting.draft import draft
-from edgepipe.errors import (
-    CodegenError,
-    FrontendError,
-    LayerError,
-    PartitionError,
-    QuantizeError,
-    UnbuildableError,
-)
-from edgepipe.frontend.network import import_network, read_model
-from edgepipe.frontend.preprocess import Frame, Preprocess
+from edgepipe.errors import CodegenError, LayerError, PartitionError, QuantizeError
 from edgepipe.interrupts import remembered
-from edgepipe.partition.arm_cost import operator_ms
+from edgepipe.partition.measured import cost_file
+from edgepipe.partition.measured.costs import MeasuredCosts, measured_costs
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import PlacedOperator
 from edgepipe.partition.rules.rule_file import rule_sets
 from edgepipe.partition.search.report import SplitReport
+from edgepipe.partition.wishes import Wishes
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize import float_layers
-from edgepipe.quantize.int16 import names as int16_layers
-from edgepipe.quantize.quantizer import QuantizeOptions, quantize
-from edgepipe.recipe import BuildOptions
-
-_FRAMES = 2
-_COARSE = 16  # pixels of a patch of one colour in a made-up picture
+from edgepipe.rehearsal import Rehearsal, rehearse, unbuildable
 
 _STAYS_FLOAT = "stays float: "
-# Options of errors about the layers that were named, not about the network.
-_OF_LAYERS = (float_layers.OPTION, int16_layers.OPTION, int16_layers.FLOAT_OPTION)
 # What to do about operators that stay float, by the kind of their ONNX node.
 _REMEDIES: Mapping[str, str] = {
     "Div": "leave it on ARM: it divides what is float, for which eight bits are too few",
@@ -86,11 +68,15 @@ class ForecastOptions:
     rules: tuple[Path, ...] = ()
     placement_file: Path | None = None
     export_placement: Path | None = None
+    costs: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorForecast:
-    """Where an operator runs and why, and its time for a frame, in ms."""
+    """Where an operator runs and why, and its time for a frame, in ms.
+
+    It is ``measured``, or by the model.
+    """
 
     name: str
     kind: str
@@ -98,11 +84,12 @@ class OperatorForecast:
     stage: str
     reason: str
     ms: float
+    measured: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageForecast:
-    """A stage, with its time for a frame in ms."""
+    """A stage, with its time for a frame in ms, which is ``measured``, or by the model."""
 
     name: str
     device: str
@@ -111,6 +98,7 @@ class StageForecast:
     threads: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    measured: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +140,8 @@ class Forecast:
     alone. ``hand_overs`` are the tensors between stages, ``live_slots`` the frames in flight for a
     camera. ``notices`` are sentences about changes made while loading. ``split`` is what a search
     for the split found, None without one: its times are from single operators, without what a
-    program overlaps.
+    program overlaps. ``costs`` is the file of measured costs, or empty, and ``failures`` are the
+    operators that could not be measured, each with its device and the reason.
     """
 
     model: str
@@ -174,6 +163,8 @@ class Forecast:
     floats: tuple[FloatOperators, ...]
     notices: tuple[str, ...]
     split: SplitReport | None
+    costs: str
+    failures: tuple[tuple[str, str, str], ...]
 
     @property
     def vta_load(self) -> float:
@@ -208,68 +199,38 @@ def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
         placement = placement_file.read(options.placement_file)
     if options.export_placement is not None:
         exports.check_target(placement_file.EXPORT, options.export_placement)
-    model = read_model(options.model)
-    described, where, guesses = _description(options)
-    notes.step("importing the network")
-    pre = described.preprocess
-    with _unbuildable(options, FrontendError):
-        network = import_network(options.model, model, (pre.channels, pre.height, pre.width))
-    notes.notices += network.notices
-    if where is not None:
-        description.check_outputs(described, network.output_names, where)
-    build = BuildOptions(
-        model=options.model,
-        board=options.board,
-        calibration=Path(),
-        output=Path(),
+    costs = None
+    if options.costs is not None:
+        costs = cost_file.read(options.costs)
+        cost_file.require_board(costs, options.board.name)
+    rehearsed = rehearse(
+        options.model,
+        notes,
+        described=options.description,
+        float_layers=options.float_layers,
+        int16_layers=options.int16_layers,
+    )
+    quantized = rehearsed.quantized
+    wishes = Wishes(
         cuts=options.cuts,
-        placement=options.placement,
         depthwise=options.depthwise,
         objective=options.objective,
         max_latency_ms=options.max_latency_ms,
         stages=options.stages,
         slots=options.slots,
-        calibration_frames=_FRAMES,
-        float_layers=options.float_layers,
-        int16_layers=options.int16_layers,
-    )
-    with _unbuildable(options, QuantizeError, PartitionError, LayerError, CodegenError):
-        notes.step("quantising with made-up ranges")
-        quantized = quantize(
-            network,
-            made_up_frames(pre),
-            pre,
-            QuantizeOptions(
-                frames=_FRAMES,
-                float_layers=options.float_layers,
-                int16_layers=options.int16_layers,
-            ),
-        )
-        notes.notices += quantized.notices
+    ).placed(options.placement)
+    with _unbuildable(options):
         notes.step("placing operators")
-        check = recipe.vta_check(quantized, network, options.board, rules)
-        wishes = placement_file.combined(build.wishes, placement, check.operators)
+        check = recipe.vta_check(quantized, rehearsed.network, options.board, rules)
+        measured = measured_costs(costs, check, quantized.input_name, options.board)
+        wishes = placement_file.combined(wishes, placement, check.operators)
         with placement_file.naming_lines(placement, options.placement):
-            arranged = arrange(quantized, check, options.board, wishes, notes)
+            arranged = arrange(quantized, check, options.board, wishes, notes, measured)
     if options.export_placement is not None:
         text = placement_file.to_toml(arranged, check.operators, wishes.cuts)
         with exports.prepared(placement_file.EXPORT, options.export_placement, text) as place:
             place()
-    return _summed_up(options, arranged, check.cycles, where, guesses, notes)
-
-
-def made_up_frames(preprocess: Preprocess) -> list[Frame]:
-    """Return pictures to quantise with when there are none: coloured patches, and noise.
-
-    Each is uint8[1, height, width, channels], and always the same.
-    """
-    random = np.random.default_rng(0)
-    _, height, width, channels = preprocess.frame_shape
-    rows, columns = -(-height // _COARSE), -(-width // _COARSE)
-    patches = random.integers(0, 256, (1, rows, columns, channels), np.uint8)
-    coarse = patches.repeat(_COARSE, axis=1).repeat(_COARSE, axis=2)[:, :height, :width]
-    fine = random.integers(0, 256, preprocess.frame_shape, np.uint8)
-    return [np.ascontiguousarray(coarse), fine]
+    return _summed_up(options, arranged, check.cycles, rehearsed, notes)
 
 
 class _Notes:
@@ -289,45 +250,27 @@ class _Notes:
         self.notices += (text,)
 
 
-def _description(
-    options: ForecastOptions,
-) -> tuple[NetworkDescription, Path | None, tuple[str, ...]]:
-    """Return the description, its file or None if it is a draft, and the draft's guesses."""
-    where = options.description or description.beside(options.model)
-    if options.description is not None or where.is_file():
-        return description.load(where), where, ()
-    made = draft(options.model)
-    return made.description, None, tuple(guess.assignment for guess in made.guesses)
-
-
 @contextmanager
-def _unbuildable(
-    options: ForecastOptions,
-    *errors: type[FrontendError | QuantizeError | PartitionError | LayerError | CodegenError],
-) -> Iterator[None]:
-    """Turn the errors of a build into the answer that the network does not build."""
-    try:
-        yield
-    except errors as cause:
-        asked = options.cuts or options.placement or options.rules or options.placement_file
-        limited = options.max_latency_ms is not None or options.stages is not None
-        of_operators = isinstance(cause, PartitionError) and (asked or options.objective or limited)
-        if of_operators or cause.option in _OF_LAYERS:
-            raise  # about the options, not about the network
-        raise UnbuildableError(
-            f"{options.model.name} does not build: {cause}",
-            hint=cause.hint,
-            option=cause.option,
-            value=cause.value,
-        ) from cause
+def _unbuildable(options: ForecastOptions) -> Iterator[None]:
+    """Turn the errors of placing into the answer that the network does not build.
+
+    Errors about what was asked for stay as they are.
+    """
+    asked = options.cuts or options.placement or options.rules or options.placement_file
+    limited = options.max_latency_ms is not None or options.stages is not None
+    with unbuildable(options.model, QuantizeError, LayerError, CodegenError):
+        if asked or options.objective or limited:
+            yield
+        else:
+            with unbuildable(options.model, PartitionError):
+                yield
 
 
 def _summed_up(
     options: ForecastOptions,
     arranged: Arrangement,
     cycles: Mapping[str, float],
-    where: Path | None,
-    guesses: tuple[str, ...],
+    rehearsed: Rehearsal,
     notes: _Notes,
 ) -> Forecast:
     board, stages = options.board, arranged.stages
@@ -342,6 +285,7 @@ def _summed_up(
                 threads=stage.cores.threads,
                 inputs=stage.module.inputs,
                 outputs=stage.module.outputs,
+                measured=arranged.measured_ms(stage) is not None,
             )
         )
     memory = Memory(
@@ -357,9 +301,9 @@ def _summed_up(
     return Forecast(
         model=options.model.name,
         board=board.name,
-        description="" if where is None else str(where),
-        guesses=guesses,
-        operators=tuple(_operator(stage, p, cycles, board) for stage, p in placed),
+        description=str(rehearsed.description or ""),
+        guesses=rehearsed.guesses,
+        operators=tuple(_operator(stage, p, cycles, arranged.measured) for stage, p in placed),
         stages=tuple(forecasts),
         hand_overs=hand_overs(
             (
@@ -380,16 +324,22 @@ def _summed_up(
         floats=_floats([p for _, p in placed]),
         notices=notes.notices,
         split=arranged.split,
+        costs=str(options.costs or ""),
+        failures=arranged.measured.failures,
     )
 
 
 def _operator(
-    stage: PlannedStage, placed: PlacedOperator, cycles: Mapping[str, float], board: Board
+    stage: PlannedStage,
+    placed: PlacedOperator,
+    cycles: Mapping[str, float],
+    measured: MeasuredCosts,
 ) -> OperatorForecast:
     operator = placed.operator
-    ms = operator_ms(operator, board)
+    ms = measured.operator_ms(operator)
     if placed.device == "vta":
-        ms = 1e3 * cycles[operator.name] / board.accelerator.clock_hz
+        found = measured.cycles(operator.name, cycles[operator.name])
+        ms = 1e3 * found / measured.board.accelerator.clock_hz
     return OperatorForecast(
         name=operator.name,
         kind=operator.kind,
@@ -397,6 +347,7 @@ def _operator(
         stage=stage.name,
         reason=placed.reason,
         ms=ms,
+        measured=measured.is_measured(operator.name, placed.device),
     )
 
 

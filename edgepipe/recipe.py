@@ -36,6 +36,8 @@ from edgepipe.frontend.makers import are_probabilities
 from edgepipe.frontend.network import Network, import_network, read_model
 from edgepipe.frontend.preprocess import Frame
 from edgepipe.interrupts import Interrupts, remembered
+from edgepipe.partition.measured import cost_file
+from edgepipe.partition.measured.costs import measured_costs
 from edgepipe.partition.network_record import network_record
 from edgepipe.partition.operators import match_operators
 from edgepipe.partition.reasons import VtaCheck
@@ -74,7 +76,7 @@ class BuildOptions:
     where reconstruction samples them; None is the scheme's, or 0. ``rules`` are files of placement
     rules, which take precedence over the package's. ``placement_file`` has the devices of all
     operators; ``placement`` takes precedence over it. ``export_placement`` is the file to which
-    they are written.
+    they are written. ``costs`` is a file of measured costs, by which the search places operators.
     """
 
     model: Path
@@ -103,6 +105,7 @@ class BuildOptions:
     rules: tuple[Path, ...] = ()
     placement_file: Path | None = None
     export_placement: Path | None = None
+    costs: Path | None = None
 
     @property
     def wishes(self) -> Wishes:
@@ -176,6 +179,10 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     placement = None
     if options.placement_file is not None:
         placement = placement_file.read(options.placement_file)
+    costs = None
+    if options.costs is not None:
+        costs = cost_file.read(options.costs)
+        cost_file.require_board(costs, options.board.name)
     begin("reading the network")
     described = describe(options, progress)
     begin("quantising to int8")
@@ -185,9 +192,10 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     quantized = quantized_network(described, frames, options, progress, scheme)
     begin("placing operators")
     check = vta_check(quantized, described.network, options.board, rules)
+    measured = measured_costs(costs, check, quantized.input_name, options.board)
     wishes = placement_file.combined(options.wishes, placement, check.operators)
     with placement_file.naming_lines(placement, options.placement):
-        arranged = arrange(quantized, check, options.board, wishes, progress)
+        arranged = arrange(quantized, check, options.board, wishes, progress, measured)
     calls = [call for stage in arranged.stages for call in stage.segment.calls]
     if calls:
         progress.step(f"trying functions of code generators ({len(calls)})")

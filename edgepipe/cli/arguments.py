@@ -176,6 +176,12 @@ def add_arrangement(parser: argparse._ActionsContainer) -> None:
         help="placement rules that take precedence over edgepipe's own (repeatable)",
     )
     parser.add_argument(
+        "--costs",
+        type=Path,
+        metavar="FILE",
+        help="search with costs that `edgepipe measure --network` measured, where it did",
+    )
+    parser.add_argument(
         "--description", type=Path, metavar="FILE", help="the network's description"
     )
 

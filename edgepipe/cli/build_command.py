@@ -137,4 +137,5 @@ def _build_options(options: argparse.Namespace) -> BuildOptions:
         rules=tuple(options.rules),
         placement_file=options.placement,
         export_placement=options.export_placement,
+        costs=options.costs,
     )

@@ -40,7 +40,7 @@ _DEFAULT_BOARD = "ultra96"
 _FOR_BUNDLES = ("operators", "disassemble", "timing")
 _FOR_NETWORKS = (
     *("board", "cut", "place", "depthwise", "objective", "max_latency_ms", "stages", "slots"),
-    *("description", "float", "int16", "rules", "placement", "export_placement"),
+    *("description", "float", "int16", "rules", "placement", "export_placement", "costs"),
 )
 
 

@@ -5,11 +5,19 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+from collections.abc import Iterator
 
 from edgepipe import boards
 from edgepipe.cli import arguments
 from edgepipe.cli.console import ConsoleProgress, print_line
-from edgepipe.forecast import Forecast, ForecastOptions, Memory, forecast
+from edgepipe.forecast import (
+    Forecast,
+    ForecastOptions,
+    Memory,
+    OperatorForecast,
+    StageForecast,
+    forecast,
+)
 from edgepipe.report.table import format_table
 
 _MEBIBYTE = 1 << 20
@@ -39,6 +47,7 @@ def inspect_network(options: argparse.Namespace, default_board: str) -> int:
             rules=tuple(options.rules),
             placement_file=options.placement,
             export_placement=options.export_placement,
+            costs=options.costs,
         ),
         progress,
     )
@@ -57,8 +66,11 @@ def print_forecast(found: Forecast) -> None:
     for notice in found.notices:
         print_line(f"note: {notice}")
     print()
-    rows = [[o.name, o.kind, o.stage, _ms(o.ms), o.reason] for o in found.operators]
-    print(format_table(["operator", "kind", "stage", "ms", "reason"], rows))
+    rows = [
+        [o.name, o.kind, o.stage, _ms(o.ms), *_source(found, o), o.reason] for o in found.operators
+    ]
+    sources = ["cost"] if found.costs else []
+    print(format_table(["operator", "kind", "stage", "ms", *sources, "reason"], rows))
     print()
     rows = [
         [
@@ -66,12 +78,13 @@ def print_forecast(found: Forecast) -> None:
             s.device,
             str(s.operators),
             _ms(s.ms),
+            *_source(found, s),
             str(s.threads),
             *map(_list, (s.inputs, s.outputs)),
         ]
         for s in found.stages
     ]
-    header = ["stage", "device", "operators", "ms", "threads", "reads", "writes"]
+    header = ["stage", "device", "operators", "ms", *sources, "threads", "reads", "writes"]
     print(format_table(header, rows))
     print()
     if found.floats:
@@ -81,8 +94,12 @@ def print_forecast(found: Forecast) -> None:
             print_line(f"  {group.kind} ({len(group.operators)}{inside}): {group.remedy}")
         print()
     print_line(f"stages: {len(found.stages)}, hops: {found.hops}")
+    if found.costs:
+        for line in _costs(found):
+            print_line(line)
+    source = "by the model, or measured" if found.costs else "by the model"
     print_line(
-        f"times by the model, with hops: VTA {found.vta_ms:.2f} ms, ARM {found.arm_ms:.2f} ms on "
+        f"times {source}, with hops: VTA {found.vta_ms:.2f} ms, ARM {found.arm_ms:.2f} ms on "
         f"{found.arm_cores} cores; a frame every {found.interval_ms:.2f} ms "
         f"({1e3 / found.interval_ms:.1f} frames/s), latency {found.latency_ms:.2f} ms"
     )
@@ -102,6 +119,21 @@ def _memory(memory: Memory) -> str:
         f"weights and scratch, {memory.slot_bytes / _MEBIBYTE:.2f} MiB for each of "
         f"{memory.slots} frames in flight"
     )
+
+
+def _source(found: Forecast, part: OperatorForecast | StageForecast) -> list[str]:
+    """Return where a time is from, for a forecast with measured costs."""
+    return ["measured" if part.measured else "model"] if found.costs else []
+
+
+def _costs(found: Forecast) -> Iterator[str]:
+    operators, stages = (sum(p.measured for p in each) for each in (found.operators, found.stages))
+    yield (
+        f"{found.costs}: {operators} of {len(found.operators)} operators and {stages} of "
+        f"{len(found.stages)} stages were measured where they run; the model has the other costs"
+    )
+    for name, device, reason in found.failures:
+        yield f"not measured: {name} on {device}: {reason}"
 
 
 def _ms(ms: float) -> str:

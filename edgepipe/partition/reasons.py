@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from edgepipe.errors import LayerError
 from edgepipe.frontend.network import Network
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.rules.book import RuleBook
@@ -42,6 +43,16 @@ class VtaCheck:
         """Raise ``LayerError`` with the reason, in one line, if ``operator`` needs the CPU."""
         if operator.name not in self.cycles:
             self.book.require(operator, "vta")
+
+    def runs_on(self, operator: Operator, device: str) -> bool:
+        """Return whether a device, "arm" or "vta", can run an operator on its own."""
+        if device == "arm":
+            return self.book.allows(operator, "arm")
+        try:
+            self(operator)
+        except LayerError:
+            return False
+        return True
 
     def _check_program(self, operator: Operator) -> None:
         if operator.layer is not None:

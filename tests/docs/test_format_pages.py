@@ -13,6 +13,7 @@ from needs import lacking
 from edgepipe import boards, description, placement_file
 from edgepipe.bundle import manifest, network
 from edgepipe.frontend.preprocess import Preprocess
+from edgepipe.partition.measured import cost_file
 from edgepipe.partition.rules import rule, rule_file
 from edgepipe.quantize import scheme_file
 from vta_stages.accelerator import Accelerator
@@ -49,6 +50,8 @@ def table(page: str, heading: str) -> list[str]:
         ("scheme.md", "tensors", scheme_file.Tensor),
         ("placement-rules.md", "Rule files", rule_file.File),
         ("placement-file.md", "Keys", placement_file.File),
+        ("cost-file.md", "Keys", cost_file.Head),
+        ("cost-file.md", "Ranges", cost_file.Entry),
         ("description.md", "preprocess", Preprocess),
         ("description.md", "postprocess", description.Postprocess),
     ],

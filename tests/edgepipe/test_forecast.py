@@ -13,8 +13,9 @@ from small_networks import DESCRIPTION, Builder, classifier, unknown_to_the_impo
 
 from edgepipe import boards
 from edgepipe.errors import PartitionError, QuantizeError, UnbuildableError
-from edgepipe.forecast import Forecast, ForecastOptions, forecast, made_up_frames
+from edgepipe.forecast import Forecast, ForecastOptions, forecast
 from edgepipe.frontend.preprocess import Preprocess
+from edgepipe.rehearsal import made_up_frames
 from vta_stages.timing.cost_model import CostModel
 
 ULTRA96 = boards.load("ultra96")

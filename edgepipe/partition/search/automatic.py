@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from edgepipe.boards import Board
 from edgepipe.partition.depthwise import slot_bytes
+from edgepipe.partition.measured.costs import MeasuredCosts
 from edgepipe.partition.memory_fit import weight_bytes
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import PlacedOperator, Segment, segment
@@ -53,11 +54,12 @@ def arrange_automatically(
     fixed: Mapping[str, str],
     slots: int | None = None,
     mended: Callable[[Mapping[str, str]], Mapping[str, tuple[str, str]]] = lambda _: {},
+    measured: MeasuredCosts | None = None,
 ) -> Automatic:
     """Return the best split of a network for ``goal``, or without a goal a split in its place.
 
     ``placed`` are all operators in order, with the reasons of those that only run on one device.
-    ``by_rule`` are the segments without a search. ``check`` and ``cycles`` are as in
+    ``by_rule`` are the segments without a search. ``check``, ``cycles`` and ``measured`` are as in
     ``cost_table``; ``fixed`` are the devices of operators that are settled. Without a goal, the
     split has the most frames per second of those whose latency is at most 15 % above that of
     ``by_rule``, with ``slots`` of them in flight if that is given, or it is ``by_rule`` if no other
@@ -66,7 +68,7 @@ def arrange_automatically(
     Raises ``PartitionError`` if no split keeps the goal's limits.
     """
     operators = [each.operator for each in placed]
-    table = cost_table(operators, check, cycles, board, fixed)
+    table = cost_table(operators, check, cycles, board, fixed, measured)
     devices = {p.operator.name: p.device for part in by_rule for p in part.operators}
     rule: Placement = tuple(devices[row.name] == "vta" for row in table.rows)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edgepipe.boards import Board
 from edgepipe.errors import LayerError
-from edgepipe.partition.arm_cost import operator_ms
+from edgepipe.partition.measured.costs import MeasuredCosts
 from edgepipe.partition.operator import Operator
 
 
@@ -58,24 +58,28 @@ def cost_table(
     cycles: Mapping[str, float],
     board: Board,
     fixed: Mapping[str, str],
+    measured: MeasuredCosts | None = None,
 ) -> CostTable:
     """Return the costs of ``operators``, which are in topological order.
 
     ``check`` raises ``LayerError`` for those that the VTA cannot run, and fills ``cycles`` with
     those of the others on the VTA. ``fixed`` are the devices of operators that are settled.
+    ``measured`` costs take the place of the model's.
     """
+    measured = measured or MeasuredCosts(board=board)
     number = {operator.output: index for index, operator in enumerate(operators)}
     tuples = {o.output for o in operators if o.bindings and o.bindings[-1].dtype == "tuple"}
     rows = []
     for operator in operators:
-        arm_ms: float | None = operator_ms(operator, board)
+        arm_ms: float | None = measured.operator_ms(operator)
         vta_ms = None
         try:
             check(operator)
         except LayerError:
             pass
         else:
-            vta_ms = 1e3 * cycles[operator.name] / board.accelerator.clock_hz
+            found = measured.cycles(operator.name, cycles[operator.name])
+            vta_ms = 1e3 * found / board.accelerator.clock_hz
         wish = fixed.get(operator.name)
         # A tuple cannot leave its stage, and its maker runs on ARM.
         if wish == "arm" or not tuples.isdisjoint(operator.inputs):

@@ -1,0 +1,100 @@
+"""What measured costs say about the operators and the stages of one network.
+
+    arm     the time of the operator alone on one core takes the place of the model's
+    vta     the model's cycles of the operator in its program, times what the model was wrong by
+            when the operator was measured alone: in a program with others, their loads overlap
+    stage   a stage that was measured as it is has that time, whatever its operators take alone
+
+What was not measured costs what the model says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from edgepipe.boards import Board
+from edgepipe.partition.arm_cost import operator_ms
+from edgepipe.partition.measured.cost_file import CostFile, Entry
+from edgepipe.partition.measured.ranges import OperatorRange, single_ranges
+from edgepipe.partition.operator import Operator
+from edgepipe.partition.reasons import VtaCheck
+from vta_stages.program import Program
+from vta_stages.timing.timing_model import time_program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredCosts:
+    """The costs of a network on ``board``, measured where ``entries`` has them.
+
+    ``arm_ms`` are the times of operators on one core, and ``vta_factors`` are measured times of
+    operators on the VTA in relation to the model's, both by the operators' names. ``failures`` are
+    the reasons why operators have no time on a device: name, device and reason.
+    """
+
+    board: Board
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    arm_ms: Mapping[str, float] = field(default_factory=dict)
+    vta_factors: Mapping[str, float] = field(default_factory=dict)
+    failures: tuple[tuple[str, str, str], ...] = ()
+
+    def operator_ms(self, operator: Operator) -> float:
+        """Return the time of an operator on one core, in ms."""
+        found = self.arm_ms.get(operator.name)
+        return operator_ms(operator, self.board) if found is None else found
+
+    def cycles(self, name: str, modelled: float) -> float:
+        """Return the cycles of an operator in a program of the VTA, given those by the model."""
+        return modelled * self.vta_factors.get(name, 1.0)
+
+    def program_cycles(self, program: Program) -> float:
+        """Return the cycles of a program, with what was measured of its operators."""
+        cycles = float(program.modelled_cycles)
+        if self.vta_factors:
+            for layer in time_program(program, self.board.timing).layers:
+                cycles += self.cycles(layer.name, layer.cycles) - layer.cycles
+        return cycles
+
+    def stage_ms(self, part: OperatorRange) -> float | None:
+        """Return the time of a stage as it was measured, in ms; None if it was not."""
+        if not self.entries:
+            return None
+        entry = self.entries.get(part.key(self.board))
+        return entry.us / 1e3 if entry is not None and not entry.failure else None
+
+    def is_measured(self, name: str, device: str) -> bool:
+        """Return whether an operator was measured alone on a device."""
+        return name in (self.vta_factors if device == "vta" else self.arm_ms)
+
+
+def measured_costs(
+    found: CostFile | None, check: VtaCheck, frame: str, board: Board
+) -> MeasuredCosts:
+    """Return what a file, if there is one, says about the network of ``check``.
+
+    ``frame`` is the network's input.
+    """
+    if found is None:
+        return MeasuredCosts(board=board)
+    arm_ms: dict[str, float] = {}
+    vta_factors: dict[str, float] = {}
+    failures: list[tuple[str, str, str]] = []
+    launch_us = 1e3 * board.vta_stage_ms(0)
+    for part in single_ranges(check.operators, check.runs_on, frame):
+        entry = found.entries.get(part.key(board))
+        if entry is None:
+            continue
+        (name,) = part.names
+        if entry.failure:
+            failures.append((name, part.device, entry.failure))
+        elif part.device == "arm":
+            arm_ms[name] = entry.us / 1e3
+        elif entry.us > launch_us < entry.modelled_us:
+            vta_factors[name] = (entry.us - launch_us) / (entry.modelled_us - launch_us)
+    return MeasuredCosts(
+        board=board,
+        entries=found.entries,
+        arm_ms=arm_ms,
+        vta_factors=vta_factors,
+        failures=tuple(failures),
+    )
