@@ -8,6 +8,7 @@ from functools import partial
 
 from edgepipe.boards import Board
 from edgepipe.bundle import manifest as bundle
+from edgepipe.codegen.asked_units import on_units
 from edgepipe.codegen.contiguous import (
     Contiguous,
     excess_bytes,
@@ -137,6 +138,7 @@ def arrange(
 ) -> Arrangement:
     """Place the operators of ``check``, and compile the programs of the VTA's stages.
 
+    Stages are on the units that ``wishes`` asks for; which stages there are does not depend on it.
     If not even one frame fits into the board's contiguous memory, operators move to ARM, whose
     stages use ordinary memory, until one does. A search takes the costs of layers on the VTA from
     the programs of the split by rule. Without an objective, what it finds is kept only if it also
@@ -146,6 +148,22 @@ def arrange(
     a program cannot be compiled.
     """
     measured = measured or MeasuredCosts(board=board)
+    found = _arranged(quantized, check, board, wishes, progress, measured)
+    if not wishes.units:
+        return found
+    stages = on_units(found.stages, wishes.units, board)
+    return _with_slots(replace(found, stages=stages), board, wishes)
+
+
+def _arranged(
+    quantized: QuantizedNetwork,
+    check: VtaCheck,
+    board: Board,
+    wishes: Wishes,
+    progress: Progress,
+    measured: MeasuredCosts,
+) -> Arrangement:
+    """Return the arrangement without the units that were asked for."""
     if not _is_searched(wishes, board, check):
         plain = _arrange(quantized, check, board, wishes, progress, measured)
         return _with_slots(plain, board, wishes)

@@ -227,7 +227,7 @@ def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
         with placement_file.naming_lines(placement, options.placement):
             arranged = arrange(quantized, check, options.board, wishes, notes, measured)
     if options.export_placement is not None:
-        text = placement_file.to_toml(arranged, check.operators, wishes.cuts)
+        text = placement_file.to_toml(arranged, check.operators, wishes)
         with exports.prepared(placement_file.EXPORT, options.export_placement, text) as place:
             place()
     return _summed_up(options, arranged, check.cycles, rehearsed, notes)

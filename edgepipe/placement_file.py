@@ -14,10 +14,10 @@ from edgepipe.arrangement import Arrangement
 from edgepipe.errors import PartitionError, advise
 from edgepipe.exports import Export
 from edgepipe.names import printable, suggest
-from edgepipe.partition.choices import DEVICES
-from edgepipe.partition.foreign import SEPARATOR, target
+from edgepipe.partition.foreign import SEPARATOR
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.rules import toml_lines
+from edgepipe.partition.target import EXPECTED, target, unit_text
 from edgepipe.partition.wishes import Wishes
 
 FORMAT = 1
@@ -72,9 +72,10 @@ def digest(operators: Sequence[Operator]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def to_toml(arranged: Arrangement, operators: Sequence[Operator], cuts: Sequence[str] = ()) -> str:
+def to_toml(arranged: Arrangement, operators: Sequence[Operator], wishes: Wishes) -> str:
     """Return the text of the file for ``arranged``, whose ``operators`` are in program order.
 
+    ``wishes`` are those that it was made with: their cuts and units are in the file.
     Raises ``PartitionError`` for a name that TOML cannot hold.
     """
     placed = {p.operator.name: p for stage in arranged.stages for p in stage.segment.operators}
@@ -87,14 +88,15 @@ def to_toml(arranged: Arrangement, operators: Sequence[Operator], cuts: Sequence
     lines = [
         f"{_HEADER}format = {FORMAT}",
         f"network = {_string(digest(operators))}",
-        f"cuts = [{', '.join(map(_string, cuts))}]",
+        f"cuts = [{', '.join(map(_string, wishes.cuts))}]",
         "",
         "[operators]",
     ]
     for operator in operators:
         found = placed[operator.name]
         comment = printable(f"{operator.kind}: {found.reason}")
-        where = found.device + generators.get(operator.name, "")
+        unit = unit_text(wishes.units.get(operator.name, ()))
+        where = found.device + unit + generators.get(operator.name, "")
         lines.append(f"{_string(operator.name)} = {_string(where)}  # {comment}")
     return "\n".join(lines) + "\n"
 
@@ -141,12 +143,13 @@ def _placement(path: Path) -> Placement:
         File, document, toml_lines.at(path, top.get(wrong, 0)), PartitionError
     )
     for name, device in devices.items():
-        if not isinstance(device, str) or target(device)[0] not in DEVICES:
+        try:
+            target(device if isinstance(device, str) else repr(device))
+        except ValueError as cause:
             raise PartitionError(
-                f"{toml_lines.at(path, lines.get(name, 0))}: operators: {printable(name)}: device "
-                f"{device!r} is unknown",
-                hint=f"devices: {', '.join(DEVICES)}",
-            )
+                f"{toml_lines.at(path, lines.get(name, 0))}: operators: {printable(name)}: {cause}",
+                hint=f"give {EXPECTED}",
+            ) from cause
     return Placement(
         path=path,
         network=found.network,

@@ -208,7 +208,7 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     begin("writing the bundle")
     text = ""
     if options.export_placement is not None:
-        text = placement_file.to_toml(arranged, check.operators, wishes.cuts)
+        text = placement_file.to_toml(arranged, check.operators, wishes)
     with (
         exported_scheme(quantized, options) as place_scheme,
         exported(placement_file.EXPORT, options.export_placement, text) as place_placement,

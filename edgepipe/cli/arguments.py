@@ -13,8 +13,8 @@ from typing import Any
 
 from edgepipe.cli.commands import COMMANDS
 from edgepipe.errors import PartitionError
-from edgepipe.partition.choices import BY_RULE, DEPTHWISE, DEVICES, OBJECTIVES
-from edgepipe.partition.foreign import target
+from edgepipe.partition.choices import BY_RULE, DEPTHWISE, OBJECTIVES
+from edgepipe.partition.target import EXPECTED, target
 from edgepipe.picture_size import MOST_PIXELS
 
 MOST = 1_000_000_000
@@ -118,9 +118,9 @@ def add_arrangement(parser: argparse._ActionsContainer) -> None:
         "--place",
         action="append",
         default=[],
-        metavar="OP=arm|vta",
-        help="run an operator on this device (repeatable); arm/NAME: with this code generator of "
-        "--rules",
+        metavar="OP=DEVICE",
+        help="run an operator on this device, arm or vta (repeatable); arm@1,2: its stage on these "
+        "cores; arm/NAME: with this code generator of --rules",
     )
     parser.add_argument(
         "--depthwise",
@@ -212,16 +212,23 @@ def cores(text: str) -> tuple[int, ...]:
 
 
 def placement(texts: Sequence[str]) -> dict[str, str]:
-    """Turn ``OP=arm`` and ``OP=vta`` into a mapping; raise ``PartitionError`` on other texts
-    and on an operator with two placements."""
+    """Turn ``OP=arm``, ``OP=vta@0`` and ``OP=arm@1,2/mine`` into a mapping from operators to
+    targets; raise ``PartitionError`` on other texts and on an operator with two placements."""
     overrides: dict[str, str] = {}
     for text in texts:
         name, _, device = text.rpartition("=")
-        if not name or target(device)[0] not in DEVICES:
+        if not name:
             raise PartitionError(
                 f"--place {text}: expected OPERATOR=arm or OPERATOR=vta",
                 hint="`edgepipe inspect BUNDLE --operators` lists the operators",
             )
+        try:
+            target(device)
+        except ValueError as cause:
+            raise PartitionError(
+                f"--place {text}: {cause}, expected {EXPECTED}",
+                hint="`edgepipe inspect BUNDLE --operators` lists the operators",
+            ) from cause
         if overrides.setdefault(name, device) != device:
             raise PartitionError(
                 f"--place {text}: {name} is placed on {overrides[name]} already",

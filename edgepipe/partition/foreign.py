@@ -26,9 +26,3 @@ class ForeignCall:
     function: str
     operators: tuple[str, ...]
     sources: tuple[Path, ...]
-
-
-def target(text: str) -> tuple[str, str]:
-    """Split ``arm/mine`` into a device and a code generator, which is empty if not given."""
-    device, _, generator = text.partition(SEPARATOR)
-    return device, generator

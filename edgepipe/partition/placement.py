@@ -14,6 +14,7 @@ from edgepipe.partition.rules import combinations
 from edgepipe.partition.rules.book import RuleBook
 from edgepipe.partition.rules.facts import OperatorFacts
 from edgepipe.partition.rules.reasons import reasons
+from edgepipe.partition.target import EXPECTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +65,7 @@ def place(
             raise PartitionError(f"operator {name!r} is unknown", hint=suggest(name, names))
     for name, device in overrides.items():
         if device not in DEVICES:
-            raise PartitionError(
-                f"{name}: device {device!r} is unknown", hint=f"devices: {', '.join(DEVICES)}"
-            )
+            raise PartitionError(f"{name}: device {device!r} is unknown", hint=f"give {EXPECTED}")
     book = book or RuleBook(OperatorFacts(operators))
     refusals: dict[tuple[str, str], str] = {}
     for operator in operators:

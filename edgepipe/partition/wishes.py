@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from edgepipe.errors import PartitionError
 from edgepipe.partition.choices import BY_RULE
-from edgepipe.partition.foreign import target
 from edgepipe.partition.search.split import Goal
+from edgepipe.partition.target import EXPECTED, target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,13 +20,15 @@ class Wishes:
     place of the rule (``partition.search.automatic``).
     ``max_latency_ms`` is the most time from a frame's start to its results, ``stages`` the most
     stages, and ``slots`` the number of frames in flight; None is no limit. ``generators`` are code
-    generators that operators of ``placement`` are requested from, by operator.
+    generators that operators of ``placement`` are requested from, by operator, and ``units`` are
+    the cores or accelerators that are wanted for the stages of operators.
     """
 
     cuts: tuple[str, ...] = ()
     placement: Mapping[str, str] = field(default_factory=dict)
     depthwise: str = "auto"
     generators: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     objective: str = ""
     max_latency_ms: float | None = None
     stages: int | None = None
@@ -45,17 +48,22 @@ class Wishes:
         )
 
     def placed(self, targets: Mapping[str, str]) -> Wishes:
-        """Return the wishes with ``targets`` by operator, each a device or ``device/generator``.
+        """Return the wishes with ``targets`` by operator, texts as in ``partition.target``.
 
-        Wishes that were there before take precedence.
+        Wishes that were there before take precedence. Raises ``PartitionError`` for other texts.
         """
-        split = {name: target(text) for name, text in targets.items()}
-        ours = self.placement
+        new = {name: text for name, text in targets.items() if name not in self.placement}
+        wanted = {}
+        for name, text in new.items():
+            try:
+                wanted[name] = target(text)
+            except ValueError as cause:
+                raise PartitionError(f"{name}: {cause}", hint=f"give {EXPECTED}") from cause
         return replace(
             self,
-            placement={name: device for name, (device, _) in split.items()} | dict(ours),
-            generators={
-                name: made for name, (_, made) in split.items() if made and name not in ours
-            }
+            placement={name: each.device for name, each in wanted.items()} | dict(self.placement),
+            generators={name: each.generator for name, each in wanted.items() if each.generator}
             | dict(self.generators),
+            units={name: each.unit for name, each in wanted.items() if each.unit}
+            | dict(self.units),
         )

@@ -133,7 +133,7 @@ def test_cuts_are_in_the_file(built: Path, tmp_path: Path) -> None:
             '^("block_Relu" = )"vta"',
             r'\1"gpu"',
             r", line \d+: operators: block_Relu: device 'gpu' is unknown",
-            "devices: arm, vta",
+            "give arm or vta, arm@1,2 for these cores, or arm/GENERATOR for a code generator",
         ),
         (
             '^"block_Relu" =',

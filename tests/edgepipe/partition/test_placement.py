@@ -123,4 +123,6 @@ def test_an_unknown_cut_is_an_error_with_suggestions():
 def test_an_unknown_device_is_an_error():
     with pytest.raises(PartitionError, match="conv2: device 'gpu' is unknown") as caught:
         place(NETWORK, fits, overrides={"conv2": "gpu"})
-    assert caught.value.hint == "devices: arm, vta"
+    assert caught.value.hint == (
+        "give arm or vta, arm@1,2 for these cores, or arm/GENERATOR for a code generator"
+    )
