@@ -82,6 +82,15 @@ class Pipeline {
     std::vector<std::size_t> stages;   // indices into Graph::nodes
     std::vector<StageThread> threads;  // their own `threads` are ignored
   };
+  /// Memory of the caller's for an input or output in one slot, in place of memory that the
+  /// pipeline allocates: frame f uses slot f modulo slots(). 64-byte aligned, of the tensor's size.
+  /// It outlives the pipeline, and only the stages write it while they run the frame. Only for
+  /// tensors that no accelerator touches.
+  struct OwnBuffer {
+    std::string tensor;
+    std::size_t slot = 0;
+    std::span<std::byte> memory;
+  };
   struct Options {
     Mode mode = Mode::kPipelined;
     std::size_t slots = 0;  // frames in the ring; 0: one per stage and two for the caller
@@ -99,13 +108,15 @@ class Pipeline {
     std::chrono::microseconds spin{0};
     std::size_t trace_spans = 0;  // how many spans trace() can return; 0: no recording
     FaultPolicy faults = {};
+    std::vector<OwnBuffer> own_buffers = {};  // one for each slot of a tensor, or none
     // Called on the stage's thread when a device fails, with the failure and the recovery.
     std::function<void(const std::string& what)> on_fault = {};
   };
 
   /// Allocates the slots from `memory`, binds every stage to them and starts the threads. Takes
   /// ownership of the stages; `memory` must outlive the pipeline. kInvalidArgument if crews leave a
-  /// stage out or share one, or if a crew has no stage or no thread.
+  /// stage out or share one, if a crew has no stage or no thread, or for an own buffer that breaks
+  /// a rule above.
   static Result<std::unique_ptr<Pipeline>> create(Graph graph, DeviceMemory& memory,
                                                   const Options& options);
 

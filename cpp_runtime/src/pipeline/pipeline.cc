@@ -161,7 +161,7 @@ Result<std::unique_ptr<Pipeline>> Pipeline::create(Graph graph, DeviceMemory& me
     return status.with_context("pipeline");
   }
   const std::size_t slots = options.slots == 0 ? graph.nodes.size() + 2 : options.slots;
-  Result<SlotBuffers> buffers = SlotBuffers::create(graph, slots, memory);
+  Result<SlotBuffers> buffers = SlotBuffers::create(graph, slots, memory, options.own_buffers);
   if (!buffers.ok()) return buffers.status().with_context("pipeline");
 
   auto machinery =

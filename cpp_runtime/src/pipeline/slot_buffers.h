@@ -7,19 +7,23 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "edgepipe/graph.h"
 #include "edgepipe/memory.h"
+#include "edgepipe/pipeline.h"
 #include "edgepipe/status.h"
 
 namespace edgepipe {
 
 class SlotBuffers {
  public:
-  /// Allocates the buffers of `slots` frames from `memory`, which must outlive the result. Requires
-  /// a valid graph.
-  static Result<SlotBuffers> create(const Graph& graph, std::size_t slots, DeviceMemory& memory);
+  /// Allocates the buffers of `slots` frames from `memory`, which must outlive the result, except
+  /// those in `own`. kInvalidArgument if these break the rules of Pipeline::OwnBuffer. Requires a
+  /// valid graph.
+  static Result<SlotBuffers> create(const Graph& graph, std::size_t slots, DeviceMemory& memory,
+                                    std::span<const Pipeline::OwnBuffer> own = {});
 
   [[nodiscard]] std::size_t slots() const { return slots_; }
   [[nodiscard]] const BufferView& view(std::size_t slot, std::size_t tensor) const {

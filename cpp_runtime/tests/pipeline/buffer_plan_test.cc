@@ -168,6 +168,70 @@ TEST(SlotBuffersTest, SlotsHaveTheBuffersOfThePlanAndViewsOfTheTensorsSizes) {
             "slot 1 of 3: tensor 't1': injected allocation failure");
 }
 
+// ---- buffers of the caller's
+
+/// Memory for the input t0 and the output t2, 8 bytes each, in two slots.
+struct OwnMemory {
+  alignas(64) std::array<std::array<std::byte, 64>, 4> rows{};
+
+  std::vector<Pipeline::OwnBuffer> buffers() {
+    std::vector<Pipeline::OwnBuffer> made;
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      made.push_back({.tensor = row < 2 ? "t0" : "t2",
+                      .slot = row % 2,
+                      .memory = std::span(rows[row]).first(8)});
+    }
+    return made;
+  }
+};
+
+TEST(SlotBuffersTest, InputsAndOutputsCanBeInTheCallersMemory) {
+  const std::unique_ptr<HostMemory> host = testing::host_memory();
+  testing::RecordingMemory memory(*host);
+  OwnMemory own;
+  const Graph graph = graph_of({{kCpu, {0}}, {kCpu, {1}}});
+  Result<SlotBuffers> buffers = SlotBuffers::create(graph, 2, memory, own.buffers());
+  ASSERT_TRUE(buffers.ok()) << buffers.status().message();
+  EXPECT_EQ(memory.allocations, 2u) << "only the tensor in between";
+  EXPECT_EQ(buffers->view(0, 0).data, own.rows[0].data());
+  EXPECT_EQ(buffers->view(1, 0).data, own.rows[1].data());
+  EXPECT_EQ(buffers->view(0, 2).data, own.rows[2].data());
+  EXPECT_EQ(buffers->view(1, 2).data, own.rows[3].data());
+  EXPECT_EQ(buffers->view(1, 2).bytes, 8u);
+}
+
+TEST(SlotBuffersTest, WrongBuffersOfTheCallerAreRefused) {
+  const std::unique_ptr<HostMemory> memory = testing::host_memory();
+  OwnMemory own;
+  const auto refused = [&](auto change, WrittenBy first = kCpu) {
+    std::vector<Pipeline::OwnBuffer> buffers = own.buffers();
+    change(buffers);
+    const Graph graph = graph_of({{first, {0}}, {kCpu, {1}}});
+    return SlotBuffers::create(graph, 2, *memory, buffers).status();
+  };
+  Status status = refused([](auto& own) { own[0].tensor = "t1"; });
+  EXPECT_EQ(status.message(), "own buffers of 't1': expected an input or output: t0, t2");
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  status = refused([](auto& own) { own[1].slot = 2; });
+  EXPECT_EQ(status.message(), "own buffer 2 of 't0': the pipeline has 2 slots");
+  EXPECT_EQ(status.hint(), "give one buffer for each slot");
+  status = refused([&](auto& all) { all[2].memory = std::span(own.rows[2]).first(9); });
+  EXPECT_EQ(status.message(), "own buffer 0 of 't2': has 9 bytes, expected 8");
+  EXPECT_EQ(status.hint(), "give it the dtype and shape of the tensor");
+  status = refused([&](auto& all) { all[2].memory = std::span(own.rows[2]).subspan(4, 8); });
+  EXPECT_EQ(status.message(), "own buffer 0 of 't2': does not begin at a multiple of 64 bytes");
+  EXPECT_EQ(status.hint(), "allocate whole pages, as pynq.allocate does");
+  status = refused([](auto&) {}, kAccelerator);
+  EXPECT_EQ(status.message(), "own buffer 0 of 't0': the accelerator reads or writes this tensor");
+  EXPECT_EQ(status.hint(), "let the pipeline allocate it, and read it where it is");
+  status = refused([](auto& own) { own.pop_back(); });
+  EXPECT_EQ(status.message(), "own buffers of 't2': found 1, expected one for each of 2 slots");
+  EXPECT_EQ(status.hint(), "give as many buffers as the pipeline has slots");
+  status = refused([](auto& own) { own[3].memory = own[0].memory; });
+  EXPECT_EQ(status.message(), "own buffers: two of them share memory");
+  EXPECT_EQ(status.hint(), "give every slot a buffer of its own");
+}
+
 // ---- graphs of all shapes, run by all kinds of threads
 
 /// A random graph, whose stages fill their outputs with bytes that depend on all bytes they read.
