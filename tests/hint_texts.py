@@ -10,8 +10,14 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTHON = ("edgepipe", "vta_stages", "vta_rtl")
-CPP = ("cpp_runtime/src", "cpp_runtime/include", "cpp_runtime/ffi", "cpp_runtime/programs")
+PYTHON = ("edgepipe", "edgepipe_runtime", "vta_stages", "vta_rtl")
+CPP = (
+    "cpp_runtime/src",
+    "cpp_runtime/include",
+    "cpp_runtime/ffi",
+    "cpp_runtime/c_interface",
+    "cpp_runtime/programs",
+)
 _LITERAL = r'"((?:[^"\\\n]|\\.)*)"'
 
 

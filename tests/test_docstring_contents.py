@@ -13,7 +13,7 @@ import pytest
 from edgepipe import errors
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("edgepipe", "vta_stages", "vta_rtl")
+PACKAGES = ("edgepipe", "edgepipe_runtime", "vta_stages", "vta_rtl")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 ERRORS = {name for name in errors.__all__ if isinstance(getattr(errors, name), type)}

@@ -16,7 +16,9 @@ from docs.generate import header_pages
 ROOT = Path(__file__).resolve().parent.parent
 HEADERS = sorted((ROOT / "cpp_runtime/include/edgepipe").glob("*.h"))
 MODULES = sorted(
-    path for name in ("edgepipe", "vta_stages", "vta_rtl") for path in ROOT.glob(f"{name}/**/*.py")
+    path
+    for name in ("edgepipe", "edgepipe_runtime", "vta_stages", "vta_rtl")
+    for path in ROOT.glob(f"{name}/**/*.py")
 )
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

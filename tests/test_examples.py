@@ -97,6 +97,13 @@ def test_python_stage_reports_people_from_the_second_frame_on(nanodet: Path) -> 
     assert min(scores[1:]) > 0.4
 
 
+def test_board_camera_sees_the_dog(nanodet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # where pip has not installed edgepipe_runtime
+    printed = run_as_documented("examples/board_camera.py", {BUNDLE: nanodet})
+    assert re.search(r"^frame 0: .*dog 0\.\d\d", printed, re.M), printed
+    assert re.search(r"^\d+\.\d frames/s on simulator$", printed, re.M), printed
+
+
 def test_own_board_runs_on_its_own_simulator() -> None:
     printed = run_as_documented("examples/own_board/run.py", {})
     assert "frame 0: 3 classes" in printed

@@ -17,7 +17,7 @@
 #include "bundle/postprocess_keys.h"
 #include "methods.h"
 #include "postprocess/decoder.h"
-#include "result_bytes.h"
+#include "postprocess/result_bytes.h"
 #include "status_error.h"
 
 namespace edgepipe::binding {

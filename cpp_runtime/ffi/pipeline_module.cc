@@ -17,7 +17,7 @@
 #include "interpreter_lock.h"
 #include "methods.h"
 #include "owned_here.h"
-#include "result_bytes.h"
+#include "postprocess/result_bytes.h"
 #include "status_error.h"
 
 namespace edgepipe::binding {

@@ -6,8 +6,9 @@ from __future__ import annotations
 def device_options(
     device: str, timeout_s: float | None, hangs: tuple[int, int], trial: int
 ) -> dict[str, object]:
-    """Return the options by name, as ``cpp_runtime/ffi/pipeline_options.cc`` reads and checks them.
-    ``edgepipe.load`` explains them.
+    """Return the options by name; ``edgepipe.load`` explains them.
+
+    ``cpp_runtime/src/session/json_options.cc`` reads and checks them.
     """
     options: dict[str, object] = {
         "device": device,

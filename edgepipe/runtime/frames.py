@@ -61,7 +61,7 @@ def read_frames(content: bytes, output_bytes: int = 0) -> list[tuple[TakenFrame,
 def read_found(content: bytes, offset: int) -> tuple[Found, int]:
     """Read results, whose bytes begin at ``offset``; also return the offset of what follows.
 
-    ``cpp_runtime/ffi/result_bytes.h`` writes them.
+    ``cpp_runtime/src/postprocess/result_bytes.h`` writes them.
     """
     kind, *counts, text_score = _RESULT.unpack_from(content, offset)
     offset += _RESULT.size

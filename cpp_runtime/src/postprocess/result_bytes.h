@@ -17,7 +17,7 @@
 
 #include "edgepipe/postprocess.h"
 
-namespace edgepipe::binding {
+namespace edgepipe {
 
 // These objects are returned unchanged.
 static_assert(std::endian::native == std::endian::little);
@@ -49,4 +49,4 @@ inline void append_result(std::string& bytes, const FrameResult& result) {
   bytes.append(result.text);
 }
 
-}  // namespace edgepipe::binding
+}  // namespace edgepipe

@@ -1,4 +1,4 @@
-#include "pipeline_options.h"
+#include "session/json_options.h"
 
 #include <array>
 #include <chrono>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace edgepipe::binding {
+namespace edgepipe {
 namespace {
 
 using Json = nlohmann::json;
@@ -100,4 +100,4 @@ Result<Session::Options> parse_options(std::string_view text) {
   return options;
 }
 
-}  // namespace edgepipe::binding
+}  // namespace edgepipe

@@ -6,7 +6,7 @@
 #include "edgepipe/session.h"
 #include "edgepipe/status.h"
 
-namespace edgepipe::binding {
+namespace edgepipe {
 
 /// Reads a JSON object. Missing keys have these values:
 ///
@@ -19,4 +19,4 @@ namespace edgepipe::binding {
 /// for any other key or value.
 Result<Session::Options> parse_options(std::string_view text);
 
-}  // namespace edgepipe::binding
+}  // namespace edgepipe
