@@ -9,7 +9,7 @@ ARMHF   := build/armhf
 TVM_AARCH64 := build/tvm-aarch64
 DEMO    := build/demo
 
-SOURCES := $(shell find edgepipe vta_stages vta_rtl cpp_runtime board -type f -not -path '*/__pycache__/*') \
+SOURCES := $(shell find edgepipe edgepipe_runtime vta_stages vta_rtl cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
 .PHONY: demo board wheel test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime bench-split bench-deploy soak docs packages clean help
@@ -18,7 +18,7 @@ help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
 	@echo "make test            all tests: C++, Python, simulator, qemu-user, an emulated Ultra96"
 	@echo "make board           programs for boards, checked for glibc 2.27 and size, and all tests for armhf"
-	@echo "make wheel           wheels for installing elsewhere, in build/wheels: edgepipe and edgepipe_boards"
+	@echo "make wheel           wheels for installing elsewhere, in build/wheels: edgepipe, edgepipe_boards and edgepipe_runtime"
 	@echo "make test-board      only the board tests, on an emulated Ultra96 or on EDGEPIPE_BOARD=user@host"
 	@echo "make test-networks   well-known networks, some from PyPI: each is built and gives the bits of integer Relax"
 	@echo "make fuzz-networks   2,000 random and damaged networks: each is built exactly or refused in one line"
@@ -86,11 +86,12 @@ board: build/board/.written
 build/board/.written: $(AARCH64)/.built $(ARMHF)/.built
 	for arch in aarch64 armhf; do \
 	    cmake --install build/$$arch --component board --prefix build/board/$$arch && \
-	    cmake --install build/$$arch --component development --prefix build/sdk/$$arch || exit 1; \
+	    cmake --install build/$$arch --component development --prefix build/sdk/$$arch && \
+	    cmake --install build/$$arch --component python --prefix build/python/$$arch || exit 1; \
 	done > /dev/null
 	dtc -q -@ -I dts -O dtb -o build/board/aarch64/board/ultra96-overlay.dtbo board/ultra96-overlay.dts
 	dtc -q -@ -I dts -O dtb -o build/board/armhf/board/pynq-z2-overlay.dtbo board/pynq-z2-overlay.dts
-	$(PYTHON) cross/check_board.py build/board/aarch64 build/board/armhf
+	$(PYTHON) cross/check_board.py build/board/aarch64 build/board/armhf build/python/aarch64 build/python/armhf
 	@touch $@
 
 # edgepipe for this machine, and the files for boards: `pip install build/wheels/*.whl` is enough for deploy.
@@ -100,6 +101,8 @@ wheel: build/board/.written
 	$(PYTHON) cross/host_wheel.py build/untagged-wheel/edgepipe-*.whl build/wheels
 	$(PYTHON) cross/board_wheel.py $$($(PYTHON) -c "import edgepipe; print(edgepipe.__version__)") build/wheels \
 	    build/board/aarch64 build/board/armhf
+	$(PYTHON) cross/runtime_wheel.py $$($(PYTHON) -c "import edgepipe; print(edgepipe.__version__)") build/wheels \
+	    build/python/aarch64/lib/libedgepipe_c.so build/python/armhf/lib/libedgepipe_c.so
 	ls -l build/wheels
 
 # On an emulated Ultra96, or on a real board: make test-board EDGEPIPE_BOARD=user@host. The emulated

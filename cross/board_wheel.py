@@ -9,15 +9,12 @@ edgepipe of the same VERSION. Prints its path and size.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import sys
-import zipfile
 from pathlib import Path
 
+from wheel_file import write_wheel
+
 NAME = "edgepipe_boards"
-LICENSE = Path(__file__).resolve().parents[1] / "LICENSE"
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date of a ZIP file, so that equal files give equal wheels
 
 
 def write(version: str, target: Path, folders: list[Path]) -> Path:
@@ -31,33 +28,10 @@ def write(version: str, target: Path, folders: list[Path]) -> Path:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             name = path.relative_to(folder).as_posix()
             contents[f"{NAME}/{folder.name}/{name}"] = path.read_bytes()
-    info = f"{NAME}-{version}.dist-info"
-    contents[f"{info}/METADATA"] = (
-        f"Metadata-Version: 2.4\nName: edgepipe-boards\nVersion: {version}\n"
-        "Summary: Programs and set-up of edgepipe for boards\n"
-        "License-Expression: Apache-2.0\nLicense-File: LICENSE\n"
-        f"Requires-Dist: edgepipe=={version}\n"
-    ).encode()
-    contents[f"{info}/WHEEL"] = (
-        b"Wheel-Version: 1.0\nGenerator: edgepipe\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    metadata = (
+        f"Summary: Programs and set-up of edgepipe for boards\nRequires-Dist: edgepipe=={version}\n"
     )
-    contents[f"{info}/licenses/LICENSE"] = LICENSE.read_bytes()
-    # RECORD: path, digest in URL-safe base64 without padding, and size (PyPA, "Binary
-    # distribution format"); it has no digest of its own.
-    record = "".join(f"{name},{_digest(data)},{len(data)}\n" for name, data in contents.items())
-    contents[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    target.mkdir(parents=True, exist_ok=True)
-    wheel = target / f"{NAME}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in contents.items():
-            entry = zipfile.ZipInfo(name, EPOCH)
-            entry.external_attr = (0o755 if data[:4] == b"\x7fELF" else 0o644) << 16
-            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
-    return wheel
-
-
-def _digest(data: bytes) -> str:
-    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+    return write_wheel(target, NAME, version, "py3-none-any", metadata, contents)
 
 
 if __name__ == "__main__":
