@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
+import cam_programs as cam
+import cv2
+import numpy as np
 import pipeline_bundles as bundles
 import pytest
-from needs import EMULATORS, cpp_package, installed
+from needs import EMULATORS, built, cpp_package, installed
 
 from edgepipe import resources
 from edgepipe.cli.main import main
@@ -18,6 +22,7 @@ from edgepipe.errors import EdgepipeError
 PROJECT = Path(__file__).parent / "cpp_project"
 ROOT = Path(__file__).resolve().parents[3]
 DEVICE_PROJECT = ROOT / "examples" / "cpp_device"
+CAMERA_PROJECT = ROOT / "examples" / "cpp_camera"
 HEADERS = ROOT / "cpp_runtime" / "include"
 PUBLIC = sorted(path.relative_to(HEADERS).as_posix() for path in HEADERS.glob("edgepipe/*.h"))
 
@@ -94,6 +99,37 @@ def test_a_program_for_a_board_is_built_against_the_installed_library(architectu
     emulator = EMULATORS[architecture]
     installed(emulator[0], "qemu-user-static")
     assert "20 " in succeed(*emulator, program)
+
+
+def camera_lines(*command):
+    """Return the lines of a program that prints a frame's results, without their times."""
+    lines = [json.loads(line) for line in succeed(*command).splitlines() if line.startswith("{")]
+    return [{key: value for key, value in line.items() if key != "latency_ms"} for line in lines]
+
+
+@pytest.mark.sim
+def test_the_camera_example_sees_what_edgepipe_run_sees(package, tmp_path):
+    tiny = cam.make_bundle(tmp_path)
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number in range(9):  # more than the pipeline has slots
+        picture = np.random.default_rng(number).integers(0, 256, (20, 30, 3)).astype(np.uint8)
+        assert cv2.imwrite(str(folder / f"{number}.png"), picture)
+    camera = compile_project(CAMERA_PROJECT, package, tmp_path) / "camera"
+    expected = camera_lines(built("edgepipe-run"), tiny, "--input", folder, "--no-pin", "--quiet")
+    assert len(expected) == 9
+    assert camera_lines(camera, tiny, folder) == expected
+    ran = run(camera, tmp_path / "missing", folder)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "missing: no such bundle" in ran.stderr
+
+
+def test_the_camera_example_is_built_for_boards(architecture, tmp_path):
+    package = cpp_package(architecture, tmp_path / "sdk")
+    toolchain = f"-DCMAKE_TOOLCHAIN_FILE={package / 'toolchain.cmake'}"
+    camera = compile_project(CAMERA_PROJECT, package, tmp_path, toolchain) / "camera"
+    ran = run(*EMULATORS[architecture], camera)
+    assert "camera: expected a bundle and a source" in ran.stderr
 
 
 def test_a_library_for_another_machine_is_refused(package, tmp_path):
