@@ -11,9 +11,7 @@
 so a program that only loads bundles never imports TVM's compiler.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as in ``typing``, whose import takes longer than all else here
 if TYPE_CHECKING:
     from edgepipe.boards import Board
     from edgepipe.building import build
@@ -163,6 +161,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'edgepipe' has no attribute {name!r}")
+    from importlib import import_module
+
     value: object = getattr(import_module(f"edgepipe.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

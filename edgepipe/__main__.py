@@ -2,6 +2,6 @@
 
 import sys
 
-from edgepipe.cli.main import main
+from edgepipe.cli.entry import main
 
 sys.exit(main())

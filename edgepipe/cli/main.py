@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from edgepipe import __version__, resources
 from edgepipe.cli import console
 from edgepipe.cli.commands import COMMANDS
+from edgepipe.cli.entry import INTERRUPTED
 from edgepipe.cli.hints import hint_of
 from edgepipe.cli.parser import Parser
 from edgepipe.errors import (
@@ -124,7 +125,7 @@ def _main(arguments: Sequence[str]) -> int:
         _print_error(str(error), hint_of(error, options))
         return error.exit_code if isinstance(error, _OWN_EXIT_CODES) else 1
     except KeyboardInterrupt:
-        print("\nedgepipe: interrupted; no partly written output is left behind", file=sys.stderr)
+        print(INTERRUPTED, file=sys.stderr)
         return 130
     except ModuleNotFoundError as error:
         if debug or (error.name or "").partition(".")[0] not in _FOR_BUILDING:

@@ -28,17 +28,34 @@ from tvm.relax.frontend.onnx import from_onnx
 
 INTERRUPTED_IMPORT = """
 import os, signal, sys
+module = sys.argv[1]
 class Interrupt:
     def find_spec(self, name, *rest):
-        if name == sys.argv[1]:
+        if name == module:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupt())
-from edgepipe.cli.main import main
-sys.exit(main(["build", "--help"]))
+from edgepipe.cli.entry import main
+sys.argv[1:] = ["build", "--help"]
+sys.exit(main())
+"""
+LOADED_BEFORE = """
+import sys
+before = set(sys.modules)
+import edgepipe.cli.entry
+print(*sorted(set(sys.modules) - before))
 """
 
 
-@pytest.mark.parametrize("module", ["edgepipe.cli.build_command", "numpy", "tvm", "cv2"])
+def test_nothing_is_loaded_before_an_interruption_is_expected():
+    ran = subprocess.run(
+        [sys.executable, "-c", LOADED_BEFORE], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.split() == ["edgepipe", "edgepipe.cli", "edgepipe.cli.entry"]
+
+
+@pytest.mark.parametrize(
+    "module", ["edgepipe.cli.main", "argparse", "edgepipe.cli.build_command", "numpy", "tvm", "cv2"]
+)
 def test_an_interruption_while_modules_are_loaded(module):
     ran = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_IMPORT, module], capture_output=True, text=True
