@@ -7,7 +7,7 @@ then exact; kernels for ARM are not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +44,7 @@ _MOVES = frozenset(["permute_dims", "reshape", "strided_slice", "tuple"])
 _NOT_A_PICTURE = "keep tensors [1, c, h, w]: attention has no integer form"
 _REQUESTED = "requested; without the request they are in int8"
 _OTHER = "train or export with operators that have an integer form"
+_RESULT = "leave it on ARM: it makes results, and no layer follows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,16 +354,17 @@ def _operator(
 
 def _floats(placed: Sequence[PlacedOperator]) -> tuple[FloatOperators, ...]:
     """Return the operators that compute with floating-point numbers, by kind."""
-    before_vta: set[str] = set()
-    for p in reversed(placed):
-        if p.device == "vta" or p.operator.output in before_vta:
-            before_vta.update(p.operator.inputs)
+    before_vta = _before(placed, lambda p: p.device == "vta")
+    before_layers = _before(placed, lambda p: p.operator.layer is not None)
     computed_on = _computed_on(placed)
     found: dict[tuple[str, str], list[Operator]] = {}
     for p in placed:
         kind, _, why = p.reason.partition(": ")
         if why.startswith(_STAYS_FLOAT):
-            remedy = _REMEDIES.get(kind, _NOT_A_PICTURE if "not a picture" in why else _OTHER)
+            remedy = _NOT_A_PICTURE if "not a picture" in why else _OTHER
+            if p.operator.output not in before_layers:
+                remedy = _RESULT
+            remedy = _REMEDIES.get(kind, remedy)
             if p.operator.output not in computed_on:
                 remedy = _REMEDIES_AT_THE_END.get(kind, remedy)
             if why == _STAYS_FLOAT + float_layers.REASON:
@@ -377,6 +379,17 @@ def _floats(placed: Sequence[PlacedOperator]) -> tuple[FloatOperators, ...]:
         )
         for (kind, remedy), operators in found.items()
     )
+
+
+def _before(
+    placed: Sequence[PlacedOperator], is_wanted: Callable[[PlacedOperator], bool]
+) -> set[str]:
+    """Return the tensors on which an operator depends that is wanted."""
+    found: set[str] = set()
+    for p in reversed(placed):
+        if is_wanted(p) or p.operator.output in found:
+            found.update(p.operator.inputs)
+    return found
 
 
 def _computed_on(placed: Sequence[PlacedOperator]) -> set[str]:

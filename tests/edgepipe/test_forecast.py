@@ -119,6 +119,33 @@ def test_a_softmax_is_omitted_only_where_nothing_computes_with_it(tmp_path: Path
     ]
 
 
+def test_what_layers_read_should_be_computed_on_pictures(tmp_path: Path) -> None:
+    b = Builder(5)
+    x = b.conv("image", "stem", (8, 3, 3, 3), pads=[1, 1, 1, 1])
+    x = b.node("Reshape", [x, b.constant("shape", np.array([8, 256]))], "rows")
+    x = b.node("MatMul", ["rows", b.node("Transpose", [x], "turned", perm=[1, 0])], "products")
+    x = b.node("Add", [x, b.constant("offsets", b.normal(8, 8))], "sums")
+    x = b.node("Reshape", [x, b.constant("picture", np.array([1, 1, 8, 8]))], "map")
+    found = foreseen(tmp_path, b.model([1, 3, 16, 16], {b.conv(x, "last", (4, 1, 3, 3)): 4}))
+    (group,) = (group for group in found.floats if group.kind == "Add")
+    assert group.inside == group.operators != ()
+    assert group.remedy == "keep tensors [1, c, h, w]: attention has no integer form"
+
+
+def test_what_decodes_results_may_stay_float(tmp_path: Path) -> None:
+    """As at the end of a YOLOv6: boxes are added to a grid of points."""
+    b = Builder(5)
+    x = b.conv("image", "stem", (4, 3, 3, 3), pads=[1, 1, 1, 1])
+    x = b.node("Reshape", [x, b.constant("shape", np.array([1, 4, 256]))], "columns")
+    x = b.node("Transpose", [x], "rows", perm=[0, 2, 1])
+    grid = b.constant("grid", np.arange(1024, dtype=np.float32).reshape(1, 256, 4))
+    x = b.node("Sub", [grid, x], "corners")
+    found = foreseen(tmp_path, b.model([1, 3, 16, 16], {x: 3}))
+    (group,) = (group for group in found.floats if group.operators)
+    assert (group.kind, group.inside) == ("Sub", ())
+    assert group.remedy == "leave it on ARM: it makes results, and no layer follows"
+
+
 def test_cuts_and_placements_are_those_of_a_build(tmp_path: Path) -> None:
     found = foreseen(tmp_path, gated(), placement={"body": "arm"})
     body = next(operator for operator in found.operators if operator.name == "body")
