@@ -30,6 +30,8 @@ _OTHER_SIDES = (320, 640, 416, 256, 512, 384, 192, 160, 128, 96, 64)
 _TEXT_LINE_WIDTH = 320
 _NOT_DECODED = "edgepipe does not decode these, so the outputs stay tensors"
 _UNDECODED = {
+    "class map": 'export the network without its ArgMax to have it decoded (kind = "segmentation")',
+    "embedding": "compare it with those of other pictures: its values are no scores of classes",
     "text line": 'to read them, set kind = "ctc", outputs, and labels with one character per line',
     "text map": 'set kind = "db" if it shows where text is, or "segmentation" for a mask',
 }

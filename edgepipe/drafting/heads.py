@@ -38,12 +38,15 @@ def _classifier(seen: Seen) -> Head | None:
     sizes = [size for size in output.shape if size != 1]
     if len(sizes) != 1 or len(output.shape) not in (1, 2, 4) or output.shape[0] != 1:
         return None
+    if output.is_direction:
+        return Head(family="embedding", text=f"{output} is a vector of length 1 (an embedding)")
     ends = "probabilities" if output.maker == "Softmax" else "scores"
     classes = sizes[0]
     return Head(
         family="classification",
         text=f"{output} is one of {classes} {ends}",
         kind="classify",
+        is_guess=output.maker != "Softmax" and len(seen.metadata.labels) != classes,
         classes=classes,
         settings=(
             Setting(
@@ -163,13 +166,16 @@ def _yolo_columns(seen: Seen, cells: int, strides: Sequence[int]) -> Head | None
 
 
 def _yolo_rows(seen: Seen, cells: int, strides: Sequence[int]) -> Head | None:
-    """YOLOv5 and YOLOX: [1, cells * anchors, 5 + classes]."""
+    """YOLOv5, YOLOv6 and YOLOX: [1, cells * anchors, 5 + classes]."""
     if len(seen.outputs) != 1 or len(seen.shapes(3)) != 1:
         return None
     _, count, columns = seen.shapes(3)[0]
     family = {cells: "YOLOX", 3 * cells: "YOLOv5"}.get(count)
     if family is None or columns < _LEAST_COLUMNS:
         return None
+    # Offsets from cells and logarithms are small; centres of boxes reach the picture's far edges.
+    if family == "YOLOX" and seen.outputs[0].largest > max(seen.height, seen.width) / 2:
+        family = "YOLOv6"
     classes = columns - 5
     text = f"{seen.outputs[0]}: boxes, objectness and scores of {classes} classes ({family})"
     name = seen.outputs[0].name
@@ -285,6 +291,17 @@ def _text(seen: Seen) -> Head | None:
     return Head(family="text line", text=text, classes=characters)
 
 
+def _chosen_classes(seen: Seen) -> Head | None:
+    """The number of a class for each pixel, or for each cell of some pixels."""
+    if len(seen.outputs) != 1 or seen.outputs[0].maker != "ArgMax":
+        return None
+    (output,) = seen.outputs
+    sizes = [size for size in output.shape if size != 1]
+    if len(sizes) != 2 or sizes[0] * seen.width != sizes[1] * seen.height:
+        return None
+    return Head(family="class map", text=f"{output}: the class of each pixel, chosen by ArgMax")
+
+
 def _maps(seen: Seen) -> Head | None:
     """Segmentation and other maps: [1, c, h, w] at the picture's size or a part of it."""
     if len(seen.outputs) != 1 or len(seen.shapes(4)) != 1:
@@ -319,5 +336,6 @@ _RULES: tuple[Callable[[Seen], Head | None], ...] = (
     ssd,
     _centernet,
     _text,
+    _chosen_classes,
     _maps,
 )

@@ -17,6 +17,8 @@ from edgepipe.frontend.network import operator_names
 from edgepipe.frontend.picture_input import Size, fix_size, is_channels_last
 from edgepipe.frontend.single_picture import keep_picture
 
+_LENGTH_ERROR = 1e-3
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureInput:
@@ -40,6 +42,7 @@ class Output:
     """An output: its name in descriptions, its shape, and what its values are.
 
     ``maker`` is the kind of node that computes it, apart from nodes that only move values.
+    ``largest`` is the largest value.
     """
 
     name: str
@@ -47,6 +50,9 @@ class Output:
     maker: str
     are_shares: bool
     """Whether all values are from 0 to 1."""
+    is_direction: bool = False
+    """Whether the values, of both signs, are a vector of length 1."""
+    largest: float = 0.0
 
     def __str__(self) -> str:
         return f"{self.name} [{', '.join(map(str, self.shape))}]"
@@ -93,13 +99,23 @@ def outputs_at(path: Path, model: onnx.ModelProto, size: Size) -> tuple[Output, 
     values = [value for node in model.graph.node for value in node.output if value]
     names = operator_names([fixed.graph.input[0].name, *values])
     return tuple(
-        Output(
-            name=names.get(output.name, output.name),
-            shape=tuple(array.shape),
-            maker=maker(model, output.name),
-            are_shares=bool(array.size and array.min() >= 0 and array.max() <= 1),
-        )
+        _output(names.get(output.name, output.name), maker(model, output.name), array)
         for output, array in zip(model.graph.output, arrays, strict=True)
+    )
+
+
+def _output(name: str, kind: str, array: NDArray[np.generic]) -> Output:
+    """Describe the output ``name`` by its values for a picture, ``array``."""
+    values = array.astype(np.float64)
+    least, largest = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+    length = float(np.sqrt(np.square(values).sum()))
+    return Output(
+        name=name,
+        shape=tuple(array.shape),
+        maker=kind,
+        are_shares=bool(values.size) and least >= 0 and largest <= 1,
+        is_direction=least < 0 < largest and abs(length - 1) < _LENGTH_ERROR,
+        largest=largest,
     )
 
 

@@ -223,6 +223,39 @@ def test_a_single_map_may_be_text_or_a_mask(tmp_path: Path) -> None:
     assert reasons(made)["kind"].endswith(remedy)
 
 
+def test_a_map_that_the_network_chose_from_is_seen(tmp_path: Path) -> None:
+    b = Builder(3)
+    b.node("ArgMax", [b.conv("image", "conv", (5, 3, 1, 1))], "out", axis=1, keepdims=0)
+    model = b.model([1, 3, 32, 32], {"out": 3})
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    made = drafted(tmp_path, model)
+    assert made.description.postprocess.kind == "none"
+    remedy = 'export the network without its ArgMax to have it decoded (kind = "segmentation")'
+    assert reasons(made)["kind"].endswith(remedy)
+
+
+def test_a_direction_is_no_class(tmp_path: Path) -> None:
+    """A network for faces ends with a vector that is divided by its length."""
+    b = Builder(3)
+    x = b.node("GlobalAveragePool", [b.conv("image", "conv", (32, 3, 3, 3))], "means")
+    x = b.node("Flatten", [x], "flat")
+    b.node("LpNormalization", [x], "out", axis=1, p=2)
+    made = drafted(tmp_path, b.model([1, 3, 32, 32], {"out": 2}))
+    assert made.description.postprocess.kind == "none"
+    remedy = "compare it with those of other pictures: its values are no scores of classes"
+    assert reasons(made)["kind"].endswith(remedy)
+
+
+@pytest.mark.parametrize("last", ["Identity", "Softmax"])
+def test_plain_scores_are_only_a_guess(last: str, tmp_path: Path) -> None:
+    b = Builder(3)
+    x = b.node("GlobalAveragePool", [b.conv("image", "conv", (10, 3, 3, 3))], "means")
+    b.node(last, [b.node("Flatten", [x], "flat")], "out")
+    made = drafted(tmp_path, b.model([1, 3, 32, 32], {"out": 2}))
+    assert made.description.postprocess.kind == "classify"
+    assert ("kind" in {guess.key for guess in made.guesses}) == (last == "Identity")
+
+
 def test_a_reader_of_text_needs_its_characters(tmp_path: Path) -> None:
     b = Builder(3)
     shape = b.constant("shape", np.array([1, 16, 128], np.int64))

@@ -87,6 +87,26 @@ def test_unknown_outputs_are_listed() -> None:
     assert head.text == "no known form of outputs: output0 [1, 7, 5, 3], output1 [4]"
 
 
+@pytest.mark.parametrize(("largest", "kind"), [(9.5, "yolox"), (415.0, "boxes")])
+def test_boxes_in_pixels_are_decoded_already(largest: float, kind: str) -> None:
+    """YOLOv6, and a YOLOX that was exported with its decoding, have YOLOX's shape."""
+    made = Output(
+        name="boxes", shape=(1, 3549, 85), maker="Concat", are_shares=False, largest=largest
+    )
+    head = recognise([made], 416, 416, metadata())
+    settings = {setting.key: setting.value for setting in head.settings}
+    assert (head.kind, head.classes) == (kind, 80)
+    assert settings.get("objectness", False) == (kind == "boxes")
+
+
+def test_a_map_of_chosen_classes_says_how_to_have_it_decoded() -> None:
+    for shape in [(1, 64, 96), (1, 1, 32, 48)]:
+        head = recognise(outputs(shape, maker="ArgMax"), 64, 96, metadata())
+        assert (head.family, head.kind) == ("class map", "none")
+    other = recognise(outputs((1, 64, 5), maker="ArgMax"), 64, 96, metadata())
+    assert other.family == ""
+
+
 def test_the_task_in_the_metadata_says_what_the_columns_are() -> None:
     head = recognise(outputs((1, 56, 8400)), 640, 640, metadata("pose"))
     assert head.classes == 1
