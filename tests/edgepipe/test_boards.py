@@ -77,7 +77,7 @@ def test_a_core_that_the_board_lacks_is_an_error_that_names_those_it_has(tmp_pat
     ("name", "stages", "slots"),
     [
         ("ultra96", 2, 4),  # one per stage, two for the caller
-        ("ultra96", 34, 8),  # three cores for ARM stages and the accelerator, two frames each
+        ("ultra96", 34, 12),  # three cores for ARM stages and the accelerator, three frames each
         ("host", 34, 36),  # unknown number of cores
     ],
 )
