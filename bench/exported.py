@@ -96,7 +96,6 @@ def figures(case: Case, found: dict[str, Forecast], near: Nearness) -> list[Figu
             source="timing model",
         )
 
-    share = rule.bound_ms / rule.interval_ms
     limit = BOARD.dma_bytes / MEBIBYTE
     made = [
         model("stages", len(best.stages), "stages"),
@@ -112,11 +111,14 @@ def figures(case: Case, found: dict[str, Forecast], near: Nearness) -> list[Figu
             "",
             at_least=1.0,
         ),
-        model(
-            "share of what the busier device allows, without a search",
-            share,
-            "",
-            at_least=LEAST_SHARE if name in BUSY else None,
+        *(
+            model(
+                f"share of what the busier device allows{way}",
+                each.bound_ms / each.interval_ms,
+                "",
+                at_least=LEAST_SHARE if name in BUSY else None,
+            )
+            for way, each in (("", best), (", without a search", rule))
         ),
     ]
     made += [
