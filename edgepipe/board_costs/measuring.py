@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,8 +18,8 @@ from edgepipe.board_costs.arm_probes import ArmProbe, arm_probes, hop_stages
 from edgepipe.board_costs.cost_fit import Fit, fit_costs
 from edgepipe.board_costs.probes import probe_programs
 from edgepipe.board_costs.record import Record, identity
+from edgepipe.board_costs.runner import TRIAL, Runner, check_machine
 from edgepipe.boards import ArmTiming, Board
-from edgepipe.deploy.plan import MACHINES
 from edgepipe.errors import BoardError, RpcError
 from edgepipe.interrupts import remembered
 from edgepipe.pipeline import load_on
@@ -29,12 +27,6 @@ from edgepipe.progress import Progress
 from edgepipe.rpc.session import Session
 from vta_stages.program import Program
 from vta_stages.timing.timing_model import time_program
-
-TRIAL = "timed"
-"""The device on which a program takes as long as the board's file says."""
-
-_MOST_ROUNDS = 10
-_SETTLED = 0.998  # a round of runs that lowers the least time by less is the last one
 
 _HOP = "handover"
 _HOP_PAUSE_S = 0.005  # threads that wait for a frame sleep by then
@@ -93,7 +85,7 @@ def measure(
         _repeatable(session, options.record),
     ):
         machine = session.info()
-        architecture = _check_machine(machine, board, options)
+        architecture = check_machine(machine, board, trial=options.device == TRIAL)
         progress.step("write the accelerator's programs")
         programs = {
             name: dataclasses.replace(
@@ -153,33 +145,6 @@ def _repeatable(session: Session, record: Path) -> Iterator[None]:
         ) from cause
 
 
-def _check_machine(machine: Mapping[str, Any], board: Board, options: MeasureOptions) -> str:
-    """Return the architecture of the machine that is measured.
-
-    Raises BoardError if it is not that of the board, and without an accelerator. A trial may run on
-    any machine.
-    """
-    found = str(MACHINES.get(machine["machine"], machine["machine"]))
-    if options.device == TRIAL:
-        return found
-    if not machine["has_accelerator"]:
-        raise BoardError(
-            f"{machine['host']} has no accelerator, and the simulator's times say nothing about a "
-            "board",
-            hint="name a board that has one",
-            option="host",
-            value="HOST",
-        )
-    if found != board.architecture:
-        raise BoardError(
-            f"{machine['host']} is {found}, but board {board.name} is {board.architecture}",
-            hint="name the board that is measured, or its file",
-            option="board",
-            value="BOARD",
-        )
-    return found
-
-
 def _time_stages(
     session: Session,
     path: Path,
@@ -189,35 +154,22 @@ def _time_stages(
     progress: Progress,
 ) -> str:
     """Time every stage of a bundle that ``record`` lacks; return the device of its programs."""
-    runner = session.call("edgepipe.open_bundle", session.upload_bundle(path), options.device)
-    run_stage, statistics, describe = (
-        session.function(runner, name) for name in ("run_stage", "statistics", "describe")
-    )
-    device: str = json.loads(describe())["device"]
+    runner = Runner(session, path, options.device)
     for done, name in enumerate(stages):
         progress.update(done, len(stages))
         if name in record.times_us:
             continue
-        run_stage(done)  # the first run also fills caches
-        statistics()
-        least_us = math.inf
-        for _ in range(_MOST_ROUNDS):
-            for _ in range(options.repeat):
-                run_stage(done)
-            found = json.loads(statistics())[done]
-            if found["fault"]:
-                raise BoardError(
-                    f"probe '{name}' did not run without a fault: {found['fault']}",
-                    hint="examine the board",
-                    option="examination",
-                    value=options.host,
-                )
-            before, least_us = least_us, min(least_us, found["min_us"])
-            if least_us > _SETTLED * before:
-                break
+        least_us, fault = runner.least_us(done, options.repeat)
+        if fault:
+            raise BoardError(
+                f"probe '{name}' did not run without a fault: {fault}",
+                hint="examine the board",
+                option="examination",
+                value=options.host,
+            )
         record.add(name, least_us)
     progress.update(len(stages), len(stages))
-    return device
+    return runner.device
 
 
 def _time_hop(

@@ -18,10 +18,13 @@ from edgepipe.bundle.manifest import (
     Tensor,
     tensor_bytes,
 )
+from edgepipe.codegen.arm.layouts import Blocks, Layout
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.description import Postprocess
 from edgepipe.frontend.preprocess import Preprocess
+from edgepipe.partition.split import StageModule
 from edgepipe.progress import Progress
+from edgepipe.tvm_adapter import read_main
 from vta_stages.program import Program
 
 ProbeFiles = Mapping[str, bytes]
@@ -64,6 +67,37 @@ class ProbeBundle:
         self._add_tensor(output, dtype, probe.shape, "nchw")
         artifact = compile_arm_stage(probe.module, arches=[self._architecture])
         self._add(name, "arm", list(probe.inputs), [output], artifact.write)
+
+    def add_range(
+        self, name: str, stage: StageModule, layouts: Mapping[str, str], program: Program | None
+    ) -> None:
+        """Add a stage of a network: a program of the accelerator, or kernels compiled here.
+
+        ``layouts`` are those of its tensors. Raises CodegenError if kernels cannot be compiled.
+        """
+        main = read_main(stage.module)
+        types = {each.name: (each.shape, each.dtype) for each in main.params}
+        types |= {each.name: (each.shape, each.dtype) for each in main.bindings}
+        for tensor in (*stage.inputs, *stage.outputs):
+            shape, dtype = types[tensor]
+            self._add_tensor(tensor, dtype, shape, layouts[tensor])
+        inputs, outputs = list(stage.inputs), list(stage.outputs)
+        if program is not None:
+            self._add(name, "vta", inputs, outputs, program.save)
+            return
+        accelerator = self._board.accelerator
+        blocks = Blocks(block=accelerator.block_in, batch=accelerator.batch)
+
+        def blocked(names: Sequence[str]) -> dict[str, Layout]:
+            return {each: blocks for each in names if layouts[each] == "vta"}
+
+        artifact = compile_arm_stage(
+            stage.module,
+            input_layouts=blocked(inputs),
+            output_layouts=blocked(outputs),
+            arches=[self._architecture],
+        )
+        self._add(name, "arm", inputs, outputs, artifact.write)
 
     def write(self, path: Path) -> Path:
         """Write the bundle to ``path``; return it. Raises BundleError."""

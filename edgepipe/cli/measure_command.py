@@ -13,6 +13,7 @@ from edgepipe.cli import arguments, output_file
 from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.cli.rpc_command import add_where, server_of
+from edgepipe.errors import BoardError
 
 DESCRIPTION = """\
 Measure what the work of a board's accelerator and cores costs, and write the board's file with
@@ -31,10 +32,18 @@ not measured: bus_bytes, burst_bytes, load_rows, the bursts of stores and the co
 --timed is a trial without a board: the simulator takes the time that the board's file states, so
 the costs of that file must come out. The cores' costs are then those of this machine.
 
+With --network, the operators of a network are measured instead: each alone, on the cores and on the
+accelerator, and the stages of the best splits. The output is then a file of costs for --costs of
+`edgepipe build` and `edgepipe inspect`, written after each operator. What it has, also from other
+networks, is not measured again, nor is what failed. With --tracker, all boards that offer
+themselves there as --key (`edgepipe rpc offer`) share the work.
+
 examples:
   edgepipe measure --host xilinx@192.168.2.99 --board ultra96 -o measured.toml
   edgepipe build net.onnx --board measured.toml --calib pictures/ -o net.edgepipe
   edgepipe measure --timed --board my_board.toml -o trial.toml
+  edgepipe measure --network net.onnx --host xilinx@192.168.2.99 --board ultra96 -o costs.toml
+  edgepipe measure --network net.onnx --tracker lab:9190 --key ultra96 --board ultra96 -o costs.toml
 """
 
 
@@ -66,18 +75,64 @@ def add_parser(commands: Any) -> None:
         help="a trial: run on the simulator at the speed that the board's file states",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--network",
+        type=Path,
+        metavar="MODEL",
+        help="measure the operators and stages of this ONNX network, for --costs of build and "
+        "inspect",
+    )
+    parser.add_argument(
+        "--description", type=Path, metavar="FILE", help="the network's description"
+    )
+    parser.add_argument(
+        "--tracker",
+        metavar="HOST:PORT",
+        help="share the work among all boards that this TVM RPC tracker has as --key",
+    )
+    parser.add_argument("--key", metavar="NAME", help="name of the boards at the tracker")
+    parser.add_argument(
+        "--limit",
+        type=arguments.positive,
+        default=60,
+        metavar="SECONDS",
+        help="how long one run of an operator or stage may take (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--wait",
+        type=arguments.positive,
+        default=60,
+        metavar="SECONDS",
+        help="how long to wait for a board that is free (default: %(default)s)",
+    )
+    parser.add_argument("--retry", action="store_true", help="measure again what failed before")
     add_where(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure the board, write its file and print the costs."""
+    """Measure the board, write its file and print the costs; or measure a network.
+
+    Raises BoardError for a tracker without a network.
+    """
     from edgepipe import rpc  # loads TVM
     from edgepipe.board_costs import board_text, measuring, text
     from edgepipe.board_costs.record import record_path
+    from edgepipe.board_costs.runner import TRIAL
 
     output: Path = options.output
     output_file.check(output, [])
+    if options.network is not None:
+        from edgepipe.cli.network_measurement import measure_network
+
+        return measure_network(options)
+    if options.tracker is not None or options.key is not None:
+        raise BoardError(
+            "--tracker and --key share the operators of a network among boards",
+            hint="name the network",
+            option="network",
+            value="MODEL",
+        )
     board = boards.load(options.board)
     source = boards.path_of(options.board).read_text(encoding="utf-8")
     record = record_path(output)
@@ -89,7 +144,7 @@ def run(options: argparse.Namespace) -> int:
             measuring.MeasureOptions(
                 record=record,
                 host=options.host or "",
-                device=measuring.TRIAL if options.timed else "auto",
+                device=TRIAL if options.timed else "auto",
                 repeat=options.repeat,
             ),
             progress,

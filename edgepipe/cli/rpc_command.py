@@ -25,9 +25,13 @@ server listens only on the board's 127.0.0.1. Clients reach it through an SSH tu
 key, which is random for every server. Without --host, the server runs on this machine. It ends with
 the command, or when the connection is lost. It refuses to run as root without --allow-root.
 
+With `rpc offer` clients ask TVM's tracker (`python -m tvm.exec.rpc_tracker`) for a board and get a
+key of their own. With --host they must run on this machine, where the tunnel ends.
+
 examples:
   edgepipe rpc run net.edgepipe --host xilinx@192.168.2.99
   edgepipe rpc open --host door-camera     # prints HOST:PORT KEY for tvm.rpc.connect
+  edgepipe rpc offer --host door-camera --tracker lab:9190 --key ultra96
 """
 
 
@@ -40,6 +44,18 @@ def add_parser(commands: Any) -> None:
     )
     add_where(opened)
     opened.set_defaults(run=run_open)
+    offered = actions.add_parser(
+        "offer",
+        help="offer a board to the clients of a TVM RPC tracker until standard input closes",
+    )
+    offered.add_argument(
+        "--tracker", required=True, metavar="HOST:PORT", help="address of the tracker"
+    )
+    offered.add_argument(
+        "--key", required=True, metavar="NAME", help="name by which clients ask for such boards"
+    )
+    add_where(offered)
+    offered.set_defaults(run=run_offer)
     golden = actions.add_parser(
         "run", help="upload a bundle, run its golden input and time its stages"
     )
@@ -102,6 +118,35 @@ def run_open(options: argparse.Namespace) -> int:
     """Print the address and keep the server running until standard input ends."""
     with server_of(options) as server:
         print(f"{server.host}:{server.port} {server.key}", flush=True)
+        for _ in sys.stdin:
+            pass
+    return 0
+
+
+def run_offer(options: argparse.Namespace) -> int:
+    """Offer the board until standard input ends."""
+    from edgepipe import rpc  # loads TVM
+    from edgepipe.rpc.link import tracker_address
+
+    tracker = tracker_address(options.tracker)
+    root = options.allow_root
+    with contextlib.ExitStack() as stack:
+        if options.host:
+            stack.enter_context(
+                rpc.offer_board(
+                    options.host,
+                    tracker,
+                    options.key,
+                    ssh_config=options.ssh_config,
+                    program=options.server or "",
+                    allow_root=root,
+                )
+            )
+        else:
+            program = Path(options.server) if options.server else None
+            where = ["--tracker", f"{tracker[0]}:{tracker[1]}", "--key", options.key]
+            stack.enter_context(rpc.LocalServer.start(program, where, allow_root=root))
+        print_line(f"offered as {options.key} at {options.tracker}")
         for _ in sys.stdin:
             pass
     return 0

@@ -189,18 +189,38 @@ class Connection(Closing):
 
         Raises DeployError if ssh refuses the tunnel.
         """
-        # Only the connection's socket is needed. ssh's configuration is skipped, since its own
-        # forwardings would be requested too.
         where = f"127.0.0.1:{near_port}:127.0.0.1:{far_port}"
-        socket = ["-F", "none", f"-oControlPath={self._control_path}"]
-        command = ["ssh", *socket, "-O", "forward", "-L", where, "--", self.target.host]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_S)
+        result = self._tunnel("-L", where)
         if result.returncode != 0:
             reason = one_line(result.stderr)
             raise DeployError(
                 f"{self.target.host}: no tunnel to port {far_port} ({reason})",
                 hint=f"another program on this machine may have taken port {near_port}: try again",
             )
+
+    def forward_back(self, host: str, port: int) -> int:
+        """Forward a port of the board's 127.0.0.1 to ``host``:``port`` as this machine reaches it.
+
+        Returns the board's port; the tunnel lasts until ``close``. Raises DeployError if ssh
+        refuses it.
+        """
+        result = self._tunnel("-R", f"127.0.0.1:0:{host}:{port}")
+        if result.returncode != 0 or not result.stdout.strip().isdigit():
+            raise DeployError(
+                f"{self.target.host}: no tunnel from the board to {host}:{port} "
+                f"({one_line(result.stderr) or 'no port'})",
+                hint="let sshd on the board forward ports: AllowTcpForwarding yes",
+            )
+        return int(result.stdout)
+
+    def _tunnel(self, way: str, where: str) -> subprocess.CompletedProcess[str]:
+        """Request a tunnel. Only the connection's socket is needed.
+
+        ssh's configuration is skipped, since its own forwardings would be requested too.
+        """
+        socket = ["-F", "none", f"-oControlPath={self._control_path}"]
+        command = ["ssh", *socket, "-O", "forward", way, where, "--", self.target.host]
+        return subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_S)
 
     def _ssh(self, *options: str) -> list[str]:
         settings = [f"-o{name}={value}" for name, value in _OPTIONS.items()]

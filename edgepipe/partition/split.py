@@ -83,6 +83,19 @@ def split_by_groups(module: IRModule, groups: Sequence[Sequence[str]]) -> list[S
     return stages
 
 
+def stage_of(module: IRModule, names: Sequence[str]) -> StageModule:
+    """Make a stage of the operators with these names alone, which are in the module's order.
+
+    It passes on the tensors that other operators read and those that the network returns. Raises
+    ``PartitionError`` if it would read a tuple.
+    """
+    main, operators = read_main(module), match_operators(module)
+    elsewhere = {
+        tensor for other in operators if other.name not in names for tensor in other.inputs
+    }
+    return _stage(module, main, [each for each in operators if each.name in names], elsewhere)
+
+
 def _require_order(main: Main, groups: Sequence[Sequence[Operator]]) -> None:
     made = {param.name for param in main.params}
     for group in groups:

@@ -40,6 +40,37 @@ def open_board(
             yield RpcServer(port=port, key=server.key)
 
 
+@contextlib.contextmanager
+def offer_board(
+    host: str,
+    tracker: tuple[str, int],
+    key: str,
+    *,
+    ssh_config: Path | None = None,
+    program: str = "",
+    allow_root: bool = False,
+) -> Iterator[LocalServer]:
+    """Offer the board to the clients of a TVM RPC tracker as ``key``, until the block ends.
+
+    ``tracker`` is its host and port as this machine reaches it. The other arguments are those of
+    ``open_board``. The board reaches the tracker, and clients reach the board, through tunnels of
+    this machine, so clients must run here. Raises ``RpcError`` if the server does not start,
+    ``DeployError`` if the board cannot be reached or refuses a tunnel.
+    """
+    target = Target(host=host, root=ROOT, ssh_config=ssh_config)
+    with Connection(target, script=shipping.BOARD_SIDE) as connection:
+        program = program or shipping.ship(connection)
+        near = _free_port()
+        far = connection.forward_back(*tracker)
+        options = ["--until-eof", *(["--allow-root"] if allow_root else [])]
+        options += ["--tracker", f"127.0.0.1:{far}", "--key", key]
+        options += ["--advertise", f"127.0.0.1:{near}"]
+        command = f"exec {shlex.join([program, *options])}"
+        with LocalServer(connection.session_command(command)) as server:
+            connection.forward(near, server.port)
+            yield server
+
+
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]

@@ -77,12 +77,12 @@ def open_session(
             own.close()
         raise
     if own is not None and timeout_s is not None:
-        _limit(own, timeout_s)
+        limit_answers(own, timeout_s)
     return Opened(remote=found[0], socket=own, descriptor=descriptor)
 
 
-def _limit(end: socket.socket, timeout_s: float) -> None:
-    """Make TVM's reads and writes fail after ``timeout_s``."""
+def limit_answers(end: socket.socket, timeout_s: float) -> None:
+    """Make TVM's reads and writes of a session fail after ``timeout_s``."""
     seconds, fraction = divmod(timeout_s, 1)
     limit = struct.pack("ll", int(seconds), int(fraction * 1e6))
     for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):

@@ -30,7 +30,7 @@ from typing import Any
 
 from edgepipe import tvm_adapter
 from edgepipe.errors import RpcError
-from edgepipe.rpc.connecting import Opened
+from edgepipe.rpc.connecting import Opened, limit_answers
 from edgepipe.rpc.failures import last_line
 
 _END_S = 5.0  # for a pending call to end after its connection is closed
@@ -121,6 +121,11 @@ class Exchange:
             raise RpcError(
                 f"{self._name} is broken: {self._broken}", hint="close it and connect again"
             )
+
+    def allow(self, timeout_s: float) -> None:
+        """Give the server ``timeout_s`` for each of the following answers, from any thread."""
+        if self._socket is not None and os.getpid() == self._process:
+            limit_answers(self._socket, timeout_s)
 
     def cut(self) -> None:
         """Close the connection while a call is waiting. Any thread."""

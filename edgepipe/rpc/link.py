@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from dataclasses import dataclass, field
 
 from edgepipe import tvm_adapter
@@ -11,6 +12,8 @@ from edgepipe.errors import RpcError
 from edgepipe.rpc.connecting import open_session
 from edgepipe.rpc.exchange import Exchange
 from edgepipe.rpc.failures import last_line
+
+_ADDRESS = re.compile(r"(?P<host>[^:\s]+):(?P<port>[0-9]{1,5})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,17 @@ class RpcServer:
     def __str__(self) -> str:
         what = f"RPC tracker's {self.key!r}" if self.tracker else "RPC server"
         return f"{what} {self.host}:{self.port}"
+
+
+def tracker_address(text: str) -> tuple[str, int]:
+    """Return host and port of ``HOST:PORT``; raise ``RpcError`` for another text."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or not 0 < int(found["port"]) < 1 << 16:
+        raise RpcError(
+            f"tracker: found {text!r}, expected HOST:PORT",
+            hint="give the address that the tracker prints, such as lab:9190",
+        )
+    return found["host"], int(found["port"])
 
 
 class Link(Exchange):

@@ -14,6 +14,7 @@ from edgepipe.board_costs import measuring
 from edgepipe.board_costs.measuring import MeasureOptions
 from edgepipe.board_costs.probes import probe_programs
 from edgepipe.board_costs.record import Record
+from edgepipe.board_costs.runner import check_machine
 from edgepipe.errors import BoardError, RpcError
 from edgepipe.progress import Silent
 
@@ -43,6 +44,7 @@ class FakeSession:
             "run_stage": run_stage,
             "statistics": lambda: json.dumps([stage, stage]),
             "describe": lambda: json.dumps({"device": "uio"}),
+            "set_threads": lambda threads: None,
         }[name]
 
 
@@ -84,13 +86,11 @@ def test_a_lost_session_leaves_what_was_measured(broken: str, tmp_path: Path) ->
     assert caught.value.hint == "measure again: what a.toml.measured holds is not measured again"
 
 
-def test_another_architecture_is_refused(tmp_path: Path) -> None:
+def test_another_architecture_is_refused() -> None:
     machine = {"host": "door", "machine": "armv7l", "has_accelerator": True}
-    options = MeasureOptions(record=tmp_path / "a", host="door")
     with pytest.raises(BoardError) as caught:
-        measuring._check_machine(machine, BOARD, options)
+        check_machine(machine, BOARD, trial=False)
     assert str(caught.value) == "door is armhf, but board ultra96 is aarch64"
     assert caught.value.hint == "name the board that is measured, or its file"
     assert caught.value.option == "board"
-    trial = MeasureOptions(record=tmp_path / "a", device=measuring.TRIAL)
-    assert measuring._check_machine(machine, BOARD, trial) == "armhf"
+    assert check_machine(machine, BOARD, trial=True) == "armhf"

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 from needs import BUILD, rpcd
+from tvm.rpc.tracker import Tracker
 
 from edgepipe import rpc
 from edgepipe.cli.main import main
-from edgepipe.errors import RpcError
+from edgepipe.deploy.connection import Connection, Target
+from edgepipe.errors import DeployError, RpcError
+from edgepipe.rpc.link import Link, RpcServer
 
 
 @pytest.fixture
@@ -36,6 +39,30 @@ def test_a_link_that_is_cut_ends_the_session_s_process_on_the_board(board, progr
         while _is_alive(process) and time.monotonic() < end:
             time.sleep(0.05)
         assert not _is_alive(process)
+
+
+def test_a_board_behind_ssh_serves_the_clients_of_a_tracker_one_after_another(board, program):
+    tracker = Tracker(host="127.0.0.1", port=19590, port_end=19690)
+    at = RpcServer(port=tracker.port, key="slow-board", tracker=True, timeout_s=30)
+    try:
+        with rpc.offer_board(
+            board.name, ("127.0.0.1", tracker.port), at.key, ssh_config=board.ssh_config,
+            program=program, allow_root=True,
+        ):  # fmt: skip
+            for _ in range(2):
+                with rpc.Session(Link(at)) as session:
+                    assert session.info()["machine"]
+    finally:
+        tracker.terminate()
+
+
+def test_a_board_that_refuses_a_tunnel_cannot_be_offered(board, program):
+    with pytest.raises(DeployError, match="no tunnel from the board to none:1") as caught:
+        connection = Connection(Target(host=board.name, root="r", ssh_config=board.ssh_config))
+        with connection:
+            connection._control_path += ".gone"
+            connection.forward_back("none", 1)
+    assert caught.value.hint == "let sshd on the board forward ports: AllowTcpForwarding yes"
 
 
 def test_only_the_one_who_opened_the_tunnel_has_the_key(board, program):

@@ -1,0 +1,85 @@
+"""Time the stages of a bundle on a board, in a session with its RPC server."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edgepipe.boards import Board
+from edgepipe.deploy.plan import MACHINES
+from edgepipe.errors import BoardError
+from edgepipe.rpc.session import Session
+
+TRIAL = "timed"
+"""The device on which a program takes as long as the board's file says."""
+
+_MOST_ROUNDS = 10
+_SETTLED = 0.998  # a round of runs that lowers the least time by less is the last one
+
+
+class Runner:
+    """A bundle on a board, whose stages are timed one by one; ``device`` runs its programs."""
+
+    def __init__(self, session: Session, path: Path, device: str, *, threads: int = 1) -> None:
+        """Upload the bundle at ``path``; its ARM stages run on ``threads`` cores.
+
+        Raises RpcError.
+        """
+        module = session.call("edgepipe.open_bundle", session.upload_bundle(path), device)
+        self._run, self._statistics, describe, set_threads = (
+            session.function(module, name)
+            for name in ("run_stage", "statistics", "describe", "set_threads")
+        )
+        if threads > 1:
+            set_threads(threads)
+        self.device: str = json.loads(describe())["device"]
+
+    def least_us(self, stage: int, repeat: int) -> tuple[float, str]:
+        """Return the least time of a stage in us, and the fault of its device, empty if none.
+
+        ``repeat`` runs are repeated until the least time no longer falls, because something else
+        may have slowed all of them down. Raises RpcError.
+        """
+        self._run(stage)  # the first run also fills caches
+        self._statistics()
+        least = math.inf
+        for _ in range(_MOST_ROUNDS):
+            for _ in range(repeat):
+                self._run(stage)
+            found = json.loads(self._statistics())[stage]
+            if found["fault"]:
+                return least, str(found["fault"])
+            before, least = least, min(least, found["min_us"])
+            if least > _SETTLED * before:
+                break
+        return least, ""
+
+
+def check_machine(machine: Mapping[str, Any], board: Board, *, trial: bool) -> str:
+    """Return the architecture of the machine that is measured.
+
+    Raises BoardError if it is not that of the board, and without an accelerator. A trial may run on
+    any machine.
+    """
+    found = str(MACHINES.get(machine["machine"], machine["machine"]))
+    if trial:
+        return found
+    if not machine["has_accelerator"]:
+        raise BoardError(
+            f"{machine['host']} has no accelerator, and the simulator's times say nothing about a "
+            "board",
+            hint="name a board that has one",
+            option="host",
+            value="HOST",
+        )
+    if found != board.architecture:
+        raise BoardError(
+            f"{machine['host']} is {found}, but board {board.name} is {board.architecture}",
+            hint="name the board that is measured, or its file",
+            option="board",
+            value="BOARD",
+        )
+    return found

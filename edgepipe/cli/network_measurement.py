@@ -1,0 +1,144 @@
+"""The half of ``edgepipe measure`` that measures the operators and stages of a network."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from edgepipe import boards, recipe, tvm_adapter
+from edgepipe.board_costs.farm import FarmOptions
+from edgepipe.board_costs.network_measuring import NetworkCosts
+from edgepipe.board_costs.network_measuring import measure_network as measure
+from edgepipe.board_costs.network_ranges import MeasuredNetwork
+from edgepipe.board_costs.runner import TRIAL
+from edgepipe.cli.console import ConsoleProgress, print_line
+from edgepipe.cli.rpc_command import server_of
+from edgepipe.errors import BoardError, RpcError
+from edgepipe.partition.measured.cost_file import CostFile, Entry, without_failures
+from edgepipe.rehearsal import rehearse
+from edgepipe.report.table import format_table
+from edgepipe.rpc.link import Link, RpcServer, tracker_address
+from edgepipe.rpc.session import Session
+
+
+def measure_network(options: argparse.Namespace) -> int:
+    """Measure the network that the options name, write the file of costs and print them."""
+    output: Path = options.output
+    board = boards.load(options.board)
+    costs = CostFile.open(output, board.name, trial=options.timed)
+    if options.retry:
+        costs = without_failures(costs)
+    progress = ConsoleProgress()
+    found = rehearse(options.network, progress, described=options.description)
+    network = MeasuredNetwork(
+        quantized=found.quantized,
+        check=recipe.vta_check(found.quantized, found.network, board),
+        board=board,
+    )
+    with _boards(options) as (connect, count):
+        measured = measure(
+            connect,
+            count,
+            network,
+            costs,
+            FarmOptions(
+                board=board,
+                device=TRIAL if options.timed else "auto",
+                repeat=options.repeat,
+                limit_s=float(options.limit),
+            ),
+            progress,
+        )
+    progress.finish()
+    if options.json:
+        print(json.dumps(_table(measured), indent=1))
+    else:
+        _print(measured)
+    print(f"wrote {output}", file=sys.stderr)
+    return 0
+
+
+@contextlib.contextmanager
+def _boards(options: argparse.Namespace) -> Iterator[tuple[Callable[[], Session], int]]:
+    """Yield a function that opens a session with a free board, and the number of boards."""
+    if options.tracker is None and options.key is None:
+        with server_of(options) as server:
+            timed = dataclasses.replace(server, timeout_s=float(options.wait))
+            yield lambda: Session(Link(timed)), 1
+        return
+    if options.tracker is None or options.key is None or options.host:
+        raise BoardError(
+            "boards at a tracker: expected --tracker with --key, and no --host",
+            hint="add --tracker HOST:PORT --key NAME, or name one board with --host",
+        )
+    host, port = tracker_address(options.tracker)
+    tracker = RpcServer(
+        host=host, port=port, key=options.key, tracker=True, timeout_s=float(options.wait)
+    )
+    yield lambda: Session(Link(tracker)), _count(tracker)
+
+
+def _count(tracker: RpcServer) -> int:
+    """Return how many boards the tracker has; raise RpcError if there is none."""
+    try:
+        count = tvm_adapter.count_tracked_servers(
+            tracker.host, tracker.port, tracker.key, tracker.timeout_s
+        )
+    except (OSError, RuntimeError) as cause:
+        raise RpcError(
+            f"{tracker}: does not answer ({cause})",
+            hint="start tvm.exec.rpc_tracker there, or correct its address",
+        ) from cause
+    if not count:
+        raise RpcError(
+            f"{tracker}: no board offers itself as {tracker.key!r}",
+            hint="offer boards with `edgepipe rpc offer`, or correct the name",
+        )
+    return count
+
+
+def _print(measured: NetworkCosts) -> None:
+    rows = [
+        [
+            ", ".join(entry.operators) if len(entry.operators) < 3 else _ends(entry),
+            entry.device,
+            str(entry.threads),
+            entry.failure or f"{entry.us:.1f}",
+            f"{entry.modelled_us:.1f}",
+            "" if entry.failure else _difference(entry),
+        ]
+        for entry in measured.entries
+    ]
+    header = ["operators", "device", "cores", "measured us", "modelled", "difference %"]
+    print_line(f"{len(measured.entries)} ranges of operators")
+    print(format_table(header, rows))
+    now = sum(measured.counts.values())
+    hosts = ", ".join(f"{host} {count}" for host, count in sorted(measured.counts.items()))
+    print_line(
+        f"{now} measured now{f' ({hosts})' if hosts else ''}, {measured.known} known before, "
+        f"{len(measured.failed)} failed"
+    )
+
+
+def _ends(entry: Entry) -> str:
+    first, last = entry.operators[0], entry.operators[-1]
+    return f"{first} .. {last} ({len(entry.operators)})"
+
+
+def _difference(entry: Entry) -> str:
+    if not entry.modelled_us:
+        return ""
+    return f"{100 * (entry.modelled_us / entry.us - 1):+.0f}"
+
+
+def _table(measured: NetworkCosts) -> dict[str, object]:
+    return {
+        "ranges": [dataclasses.asdict(entry) for entry in measured.entries],
+        "known": measured.known,
+        "measured": dict(measured.counts),
+    }
