@@ -1,10 +1,10 @@
-"""Compare two bundles: their figures, and every operator that runs elsewhere or takes longer."""
+"""Compare two bundles or runs: figures, and operators that run elsewhere or take longer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgepipe.bundle_report.model import Operator, Report
+from edgepipe.bundle_report.model import Measurement, Operator, Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,10 @@ class OperatorChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """This bundle against another one; ``operators`` are those of either, in order."""
+    """This bundle against another one; ``operators`` are those of either, in order.
+
+    ``other`` also names the other's run, if there is one.
+    """
 
     other: str
     other_board: str
@@ -54,19 +57,25 @@ class Comparison:
 
 
 def compare(this: Report, other: Report) -> Comparison:
-    """Return the comparison of two reports; operators with the same name are the same."""
+    """Return the comparison of two reports; operators with the same name are the same.
+
+    If both have measurements, their figures are compared, and the mean times (ms) of stages with
+    the same name.
+    """
     known = {operator.name: operator for operator in other.operators}
     pairs: list[tuple[Operator | None, Operator | None]] = [
         (operator, known.pop(operator.name, None)) for operator in this.operators
     ]
     pairs += [(None, operator) for operator in known.values()]
+    run = other.measurement
     return Comparison(
-        other=other.name,
+        other=f"{other.name}, {run.source}" if run else other.name,
         other_board=other.board,
         figures=tuple(
             Figure(name=name, unit=unit, this=one, other=two)
             for (name, unit, one), (_, _, two) in zip(_figures(this), _figures(other), strict=True)
-        ),
+        )
+        + _measured(this.measurement, other.measurement),
         operators=tuple(_change(one, two) for one, two in pairs),
     )
 
@@ -86,6 +95,28 @@ def _figures(report: Report) -> list[tuple[str, str, float]]:
         ("contiguous memory", "MiB", memory.used_bytes / (1 << 20)),
         ("slots", "", memory.slots),
     ]
+
+
+def _measured(this: Measurement | None, other: Measurement | None) -> tuple[Figure, ...]:
+    if this is None or other is None:
+        return ()
+    known = {stage.name: stage.mean_ms for stage in other.stages}
+    rows = [
+        ("frames per second", "1/s", this.frames_per_second, other.frames_per_second),
+        ("latency, median", "ms", this.latency_median_ms, other.latency_median_ms),
+        ("latency, p99", "ms", this.latency_p99_ms, other.latency_p99_ms),
+        *(
+            (f"stage {stage.name}, mean", "ms", stage.mean_ms, known[stage.name])
+            for stage in this.stages
+            if stage.name in known
+        ),
+        ("frames dropped", "", this.dropped, other.dropped),
+        ("frames failed", "", this.failed, other.failed),
+    ]
+    return tuple(
+        Figure(name=f"measured: {name}", unit=unit, this=one, other=two)
+        for name, unit, one, two in rows
+    )
 
 
 def _change(this: Operator | None, other: Operator | None) -> OperatorChange:

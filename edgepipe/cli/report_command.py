@@ -13,6 +13,7 @@ from edgepipe.bundle_report.measured import with_measurement
 from edgepipe.bundle_report.reading import read_report
 from edgepipe.cli import output_file
 from edgepipe.cli.arguments import add_command
+from edgepipe.errors import BundleError
 
 DESCRIPTION = """\
 Show a bundle: its network with the device of every operator and the reason, what operators and
@@ -26,6 +27,7 @@ examples:
   edgepipe-run net.edgepipe --device timed --golden --json > run.jsonl
   edgepipe report net.edgepipe --run run.jsonl -o report.html
   edgepipe report net.edgepipe --compare other.edgepipe --format text
+  edgepipe report net.edgepipe --run after.jsonl --compare-run before.jsonl
 """
 
 _WRITERS = {"html": page_file.to_page, "text": text.to_text, "json": text.to_json}
@@ -46,6 +48,12 @@ def add_parser(commands: Any) -> None:
         "--compare", metavar="OTHER", type=Path, help="compare with this bundle, too"
     )
     parser.add_argument(
+        "--compare-run",
+        metavar="RUN",
+        type=Path,
+        help="compare --run with this run, too: one of --compare, or without it another of BUNDLE",
+    )
+    parser.add_argument(
         "--format",
         choices=sorted(_WRITERS),
         help="form of the report (default: html with --output, otherwise text)",
@@ -57,16 +65,24 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print or write the report."""
+    """Print or write the report; raise ``BundleError`` for a run without one to compare."""
     if options.output is not None:
-        read = (options.bundle, options.measured, options.compare)
+        read = (options.bundle, options.measured, options.compare, options.compare_run)
         output_file.check(options.output, [each for each in read if each is not None])
-    report = read_report(options.bundle)
+    if options.compare_run is not None and options.measured is None:
+        raise BundleError(
+            f"--compare-run {options.compare_run}: there is no run to compare it with",
+            hint="give the run of the bundle, too: --run RUN",
+        )
+    plain = report = read_report(options.bundle)
     if options.measured is not None:
         report = with_measurement(report, options.measured)
+    other = plain if options.compare is None else read_report(options.compare)
+    if options.compare_run is not None:
+        other = with_measurement(other, options.compare_run)
     comparison = None
-    if options.compare is not None:
-        comparison = compare(report, read_report(options.compare))
+    if options.compare is not None or options.compare_run is not None:
+        comparison = compare(report, other)
     form = options.format or ("text" if options.output is None else "html")
     made = _WRITERS[form](report, comparison)
     if options.output is None:

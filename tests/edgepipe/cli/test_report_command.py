@@ -47,6 +47,27 @@ def test_two_bundles_are_compared(built, capsys):
     assert "compared with another bundle:" in capsys.readouterr().out
 
 
+def test_two_runs_of_a_bundle_are_compared(built, tmp_path, capsys):
+    runs = []
+    for name, frames in (("before.jsonl", "10"), ("after.jsonl", "20")):
+        ran = run_cpp("edgepipe-run", built, "--golden", "--frames", frames, "--json")
+        assert ran.returncode == 0, ran.stderr
+        (tmp_path / name).write_text(ran.stdout)
+        runs.append(tmp_path / name)
+    assert run("report", built, "--run", runs[1], "--compare-run", runs[0]) == 0
+    printed = capsys.readouterr().out
+    assert "net, before.jsonl (host)" in printed
+    assert "measured: frames per second (1/s)" in printed
+    assert "measured: stage vta1, mean (ms)" in printed
+    code = run("report", built, "--compare-run", runs[0])
+    assert_fails(
+        capsys,
+        code,
+        "before.jsonl: there is no run to compare it with",
+        "give the run of the bundle, too: --run RUN",
+    )
+
+
 def test_a_bundle_that_does_not_exist(tmp_path, capsys):
     code = run("report", tmp_path / "none.edgepipe")
     assert_fails(capsys, code, "none.edgepipe: no such bundle", "create one with `edgepipe build`")
