@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -29,7 +30,12 @@ using edgepipe::Status;
 constexpr const char* kProgram = "edgepipe-fpga-model";
 constexpr const char* kUsage =
     "usage: edgepipe-fpga-model --memory=FILE --registers=ADDRESS --interrupt=SPI --qtest=SOCKET\n"
-    "                           --accelerator=FILE.json [--fault=KIND=N ...]\n";
+    "                           --accelerator=FILE.json [--fault=KIND=N ...] "
+    "[--configured=ADDRESS]\n";
+
+// What the board's FPGA manager writes to the word at --configured (memory_map.py). Without that
+// option, the FPGA is configured from the start.
+constexpr std::uint32_t kConfigured = 0x56544121;
 
 struct Arguments {
   std::map<std::string, std::string> values;
@@ -58,7 +64,8 @@ std::optional<Arguments> parse(int argc, char** argv) {
   for (const char* name : {"memory", "registers", "interrupt", "qtest", "accelerator"}) {
     if (!arguments.values.contains(name)) return std::nullopt;
   }
-  return arguments.values.size() == 5 ? std::optional(arguments) : std::nullopt;
+  const std::size_t known = arguments.values.contains("configured") ? 6 : 5;
+  return arguments.values.size() == known ? std::optional(arguments) : std::nullopt;
 }
 
 // Polls often while there is work, and less often the longer it is idle.
@@ -103,8 +110,26 @@ Status serve(const Arguments& arguments) {
       {.faults = arguments.faults,
        .on_event = [](const std::string& event) { edgepipe::print_line(stderr, event); }});
   edgepipe::print_line(stderr, "ready: " + accelerator->configuration());
+  std::byte* configured = nullptr;
+  if (values.contains("configured")) {
+    const std::uint64_t word = std::strtoull(values.at("configured").c_str(), nullptr, 0);
+    Result<std::byte*> found = memory.translate(word, sizeof(kConfigured));
+    if (!found.ok()) return found.status().with_context("configured");
+    configured = *found;
+    std::memset(configured, 0, sizeof(kConfigured));  // memory outlives a reset
+  }
   Pace pace;
   while ((*interrupt)->open()) {
+    if (configured != nullptr) {
+      std::uint32_t value = 0;
+      std::memcpy(&value, configured, sizeof(value));
+      if (value != kConfigured) {
+        pace.wait(false);
+        continue;
+      }
+      edgepipe::print_line(stderr, "configured");
+      configured = nullptr;
+    }
     Result<bool> worked = model.step();
     if (worked.status().code() == Code::kClosed) break;
     if (!worked.ok()) return worked.status();

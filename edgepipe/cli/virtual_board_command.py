@@ -48,7 +48,12 @@ def add_parser(commands: Any) -> None:
     fpga.add_argument(
         "--board", default="ultra96", help="board whose accelerator the FPGA contains"
     )
-    fpga.add_argument("--no-fpga", action="store_true", help="leave the FPGA blank")
+    fpga.add_argument("--no-fpga", action="store_true", help="run no FPGA model")
+    fpga.add_argument(
+        "--blank",
+        action="store_true",
+        help="leave the FPGA blank until the board programs it (edgepipe bitstream install)",
+    )
     fpga.add_argument(
         "--fault",
         action="append",
@@ -168,4 +173,5 @@ def _fpga(options: argparse.Namespace) -> FpgaOptions | None:
         accelerator=boards.load(options.board).accelerator,
         faults=tuple(options.fault),
         program=options.fpga_model,
+        blank=options.blank,
     )

@@ -28,12 +28,14 @@ class FpgaOptions:
     ``faults`` contains texts such as ``hang=7``: every 7th run hangs. Kinds: ``hang`` (done is not
     set until the blocks are reset), ``stale-done`` (the done flag of the previous run stays set for
     a while), ``lost-interrupt`` (the run ends without an interrupt), ``wrong-bit`` (the first byte
-    that the program's last STORE wrote has a wrong bit).
+    that the program's last STORE wrote has a wrong bit). An FPGA that starts ``blank`` does nothing
+    until the board's fpga_manager has programmed it.
     """
 
     accelerator: Accelerator
     faults: tuple[str, ...] = ()
     program: Path | None = None
+    blank: bool = False
 
     def __post_init__(self) -> None:
         for fault in self.faults:
@@ -63,6 +65,7 @@ class FpgaModel:
             f"--qtest={qemu.QTEST_SOCKET}",
             f"--accelerator={accelerator.name}",
             *(f"--fault={fault}" for fault in options.faults),
+            *([f"--configured={memory_map.CONFIGURED_ADDRESS:#x}"] if options.blank else []),
         ]
         log = self._folder / "fpga-model.log"
         process = start_detached(command, folder=self._folder, log=log)
@@ -71,6 +74,7 @@ class FpgaModel:
             "accelerator": options.accelerator.values(),
             "faults": options.faults,
             "program": str(program),
+            "blank": options.blank,
         }
         self._state.write_text(json.dumps(table) + "\n")
         while b"ready" not in log.read_bytes():
@@ -102,6 +106,7 @@ class FpgaModel:
             accelerator=Accelerator(**table["accelerator"]),
             faults=tuple(table["faults"]),
             program=Path(table["program"]),
+            blank=table["blank"],
         )
 
     @property

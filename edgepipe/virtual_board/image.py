@@ -67,7 +67,7 @@ def recipe_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-_RECIPE_MODULES = ("image", "initramfs", "kernel_modules", "root_file_system")
+_RECIPE_MODULES = ("image", "initramfs", "kernel_modules", "memory_map", "root_file_system")
 
 
 def ensure(cache: Path, progress: Progress, *, rebuild: bool = False) -> Image:
@@ -112,6 +112,7 @@ def _build(work: Path, cache: Path, progress: Progress) -> None:
     progress.step("unpack the root file system")
     root = work / "root"
     root_file_system.unpack(system.values(), root, log=log)
+    root_file_system.register(system, root)
     for key in (image.identity, image.host_key):
         comment = "virtual-board"
         host_tools.run(

@@ -1,8 +1,8 @@
-"""Kernel modules of the virtual board: three built here, and those it needs from Debian's kernel.
+"""Kernel modules of the virtual board: four built here, and those it needs from Debian's kernel.
 
 Debian's kernel lacks uio_pdrv_genirq and the dma-heaps, which are built from Debian's own kernel
-source (the heaps through the wrapper guest/dma-cma-heap.c). No Debian package has u-dma-buf; it is
-built from guest/u-dma-buf.c.
+source (the heaps through the wrapper guest/dma-cma-heap.c). No Debian package has u-dma-buf or
+an FPGA manager for this board; they are built from guest/u-dma-buf.c and guest/fpga-manager.c.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from edgepipe.virtual_board.root_file_system import unpack_package
 
 # In the order of loading; depmod does not know of ext4's checksum module.
 BOOT_MODULES = ("cqhci", "sdhci_of_arasan", "mmc_block", "crc32c_generic", "ext4")
-SYSTEM_MODULES = ("macb", "uio_pdrv_genirq", "u_dma_buf", "dma_cma_heap", "vivid")
+SYSTEM_MODULES = ("macb", "uio_pdrv_genirq", "u_dma_buf", "dma_cma_heap", "vivid", "fpga_manager")
 
 _KERNEL_SOURCES = (
     "drivers/dma-buf/dma-heap.c",
     "drivers/dma-buf/heaps/cma_heap.c",
     "drivers/uio/uio_pdrv_genirq.c",
 )
-_BUILT = ("dma-cma-heap", "u-dma-buf", "uio_pdrv_genirq")
+_BUILT = ("dma-cma-heap", "fpga-manager", "u-dma-buf", "uio_pdrv_genirq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,11 @@ REGISTERS_RESERVED_BYTES = 1 * MIB
 RESET_ADDRESS = REGISTERS_ADDRESS + REGISTERS_BYTES
 RESET_BYTES = 0x1000
 
+# Then the word that the FPGA's manager writes when it has programmed the FPGA, and its value
+# (guest/fpga-manager.c). A model that starts blank waits for it.
+CONFIGURED_ADDRESS = RESET_ADDRESS + RESET_BYTES
+CONFIGURED = 0x5654_4121
+
 # The first of the PL's interrupts to the processor, pl_ps_irq0[0]: GIC SPI 89, rising edge.
 INTERRUPT_SPI = 89
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from edgepipe.errors import VirtualBoardError
-from edgepipe.virtual_board import host_tools
+from edgepipe.virtual_board import host_tools, memory_map
 
 HOST_NAME = "ultra96"
 # QEMU's SD card must have a power of two bytes.
@@ -46,7 +46,13 @@ _FILES = {
     # One camera and nothing else.
     "etc/modprobe.d/vivid.conf": "options vivid n_devs=1 node_types=0x1 num_inputs=1"
     " input_types=0\n",
+    # A real kernel has its FPGA's manager built in.
+    "etc/modules-load.d/fpga-manager.conf": "fpga-manager\n",
+    "etc/modprobe.d/fpga-manager.conf": "options fpga-manager"
+    f" configured_address={memory_map.CONFIGURED_ADDRESS:#x}\n",
 }
+# What dpkg records of a package, besides its dependencies.
+_REGISTERED = ("Package", "Version", "Architecture", "Multi-Arch", "Maintainer", "Description")
 _KMOD = ("depmod", "insmod", "lsmod", "modinfo", "modprobe", "rmmod")
 _UNITS = "etc/systemd/system"
 _STARTED = ("ssh.service", "virtual-board-devices.service")
@@ -90,6 +96,40 @@ def unpack_package(package: Path, target: Path, options: Iterable[str] = (), *, 
             hint="the download may be damaged: download it again",
             option="rebuild",
         )
+
+
+def register(packages: Mapping[str, Path], root: Path) -> None:
+    """Write dpkg's records of unpacked ``packages`` (file by name), for dpkg and apt on the board.
+
+    Their dependencies are left out, because an unpacked system does not contain all of them. Raises
+    VirtualBoardError for a damaged package.
+    """
+    records = root / "var/lib/dpkg"
+    for name in ("alternatives", "info", "parts", "triggers", "updates"):
+        (records / name).mkdir(parents=True, exist_ok=True)
+    entries = []
+    for name, package in packages.items():
+        fields = _package_text(package, "--field").splitlines()
+        kept = [line for line in fields if line.partition(":")[0] in _REGISTERED]
+        entries.append("\n".join([*kept, "Status: install ok installed"]) + "\n")
+        suffix = ":arm64" if "Multi-Arch: same" in fields else ""
+        paths = [line.split(maxsplit=5)[5] for line in _package_text(package, "-c").splitlines()]
+        files = [path.partition(" -> ")[0].removeprefix(".").rstrip("/") or "/." for path in paths]
+        (records / "info" / f"{name}{suffix}.list").write_text("\n".join(files) + "\n")
+    (records / "status").write_text("\n".join(entries))
+
+
+def _package_text(package: Path, option: str) -> str:
+    done = subprocess.run(
+        [host_tools.find("dpkg-deb"), option, package], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise VirtualBoardError(
+            f"virtual board: {package.name} could not be read: {done.stderr.strip()}",
+            hint="the download may be damaged: download it again",
+            option="rebuild",
+        )
+    return done.stdout
 
 
 def configure(root: Path, guest: Path, public_key: Path, host_key: Path) -> None:
