@@ -12,15 +12,17 @@
 #   --any-bundle            run every bundle. Without one of these three, the script asks if there is a
 #                           terminal and no policy yet; otherwise it leaves the policy as it is
 #   --dry-run      show what would change, change nothing
+#   --stop         stop the services and do not start them at boot; the package's removal does this
 #   --system DIR   prefix of /etc, /lib, /proc and /sys, for tests (default: empty)
 #
-# Every step changes only what differs, so you can run it again. It needs no network and installs no
+# Every step changes only what differs, so you can run it again: /etc/edgepipe/setup.conf has the board,
+# user and folder of the last run, which are then the defaults. It needs no network and installs no
 # packages. Exit codes: 0 set up, 1 something could not be done, 2 wrong use.
 set -eu
 export LC_ALL=C
 
 here=$(cd "$(dirname "$0")" && pwd)
-board='' user='' root='' dry='' system='' signers='' grow='' any=''
+board='' user='' root='' dry='' system='' signers='' grow='' any='' stop=''
 changed=0 lacking=0
 
 usage() {
@@ -44,6 +46,7 @@ while [ $# -gt 0 ]; do
     --dry-run) dry=yes && shift ;;
     --versions-only-grow) grow=yes && shift ;;
     --any-bundle) any=yes && shift ;;
+    --stop) stop=yes && shift ;;
     *) usage ;;
     esac
 done
@@ -93,8 +96,27 @@ copy_blob() {
     mv "$2.new" "$2"
 }
 
+units="edgepipe-overlay.service edgepipe-bitstream.service edgepipe.service"
+if [ -n "$stop" ]; then
+    for unit in $units; do
+        [ ! -e "$system/etc/systemd/system/$unit" ] || systemctl disable --quiet --now "$unit" || true
+    done
+    exit 0
+fi
+
 # ---- board, user and folders
 
+settings=/etc/edgepipe/setup.conf
+# setting NAME: its value in the last run.
+setting() {
+    sed -n "s/^$1=//p" "$system$settings" 2>/dev/null || true
+}
+last=$(setting board)
+if [ -z "$board" ] || [ "$board" = "$last" ]; then
+    board=$last
+    [ -n "$user" ] || user=$(setting user)
+    [ -n "$root" ] || [ "$user" != "$(setting user)" ] || root=$(setting root)
+fi
 [ -n "$board" ] || usage
 description=$here/$board.toml
 overlay=$here/$board-overlay.dts
@@ -193,6 +215,12 @@ else
 fi
 install_file 0755 /usr/local/lib/edgepipe/apply-overlay <"$here/apply-overlay.sh"
 install_file 0644 /etc/systemd/system/edgepipe-overlay.service <"$here/edgepipe-overlay.service"
+
+# ---- the bitstream, at boot
+
+install_file 0644 /usr/local/lib/edgepipe/programming.sh <"$here/programming.sh"
+install_file 0755 /usr/local/lib/edgepipe/program-bitstream <"$here/program-bitstream.sh"
+install_file 0644 /etc/systemd/system/edgepipe-bitstream.service <"$here/edgepipe-bitstream.service"
 if [ -r "$system/proc/config.gz" ] && ! zcat "$system/proc/config.gz" | grep -q '^CONFIG_OF_CONFIGFS=y'; then
     lacks "device-tree overlays at run time: this kernel lacks CONFIG_OF_CONFIGFS" \
         "merge vta.dtbo into the boot loader's device tree with fdtoverlay (docs/guides/board.md)"
@@ -259,12 +287,20 @@ free=$(sed -n 's/^CmaTotal: *\([0-9]*\) kB$/\1/p' "$system/proc/meminfo" 2>/dev/
     lacks "contiguous memory: ${free:-0} KiB of CMA, expected 65536 or more" \
         "add cma=128M to the kernel's command line, in the boot loader or bootargs"
 
+install_file 0644 "$settings" <<END
+board=$board
+user=$user
+root=$root
+END
+
 if [ "$changed" != 0 ] && [ -z "$dry" ]; then
     # These fail in an image that is not running.
     udevadm control --reload 2>/dev/null || true
     systemctl daemon-reload 2>/dev/null || true
-    systemctl enable --quiet edgepipe-overlay.service edgepipe.service
 fi
+for unit in $units; do
+    systemctl is-enabled --quiet "$unit" 2>/dev/null || change "$unit starts at boot" systemctl enable --quiet "$unit"
+done
 
 echo "$changed changes$([ -z "$dry" ] || echo ' would be made'), $lacking missing"
 [ "$changed" = 0 ] || [ -n "$dry" ] || echo "reboot the board, then run: edgepipe doctor --host $user@BOARD"

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgepipe import __version__
+from edgepipe import __version__, resources
 from edgepipe.bitstream import check, record
 from edgepipe.bitstream.check import BitstreamFile
 from edgepipe.bitstream.record import BitstreamRecord
@@ -21,6 +21,7 @@ from edgepipe.errors import BitstreamError, DeployError
 from edgepipe.progress import Progress, Silent
 
 BOARD_SIDE = Path(__file__).with_name("board_side.sh")
+_SYSTEM = Path(__file__).with_name("system_argument.sh")
 _STORE_S = 300.0
 _PROGRAM_S = 60.0
 _REMEDIES = (
@@ -53,7 +54,7 @@ def install(
     system: str = "",
     progress: Progress | None = None,
 ) -> Installed:
-    """Install and program ``file`` on the board behind ``target``.
+    """Install and program ``file`` on the board behind ``target``, now and at every boot.
 
     ``system`` is a prefix of the board's /lib, /sys, /dev and /run, for tests. Raises
     ``BitstreamError`` if the file does not fit ``board`` or the board refuses it. Only the last
@@ -70,7 +71,9 @@ def install(
     stem = re.sub(r"[^A-Za-z0-9._-]", "_", file.path.stem)
     converted = check.converted(file)
     progress.step("connect")
-    with Connection(target, script=BOARD_SIDE) as connection:
+    # The board's own functions, which use SYSTEM.
+    shared = (_SYSTEM, resources.folder("board") / "programming.sh")
+    with Connection(target, script=BOARD_SIDE, shared=shared) as connection:
         progress.step("examine the board")
         try:
             by = _programmer(connection.run("look", system))
@@ -80,17 +83,11 @@ def install(
             else:
                 name, content = f"{stem}.bin", converted
             progress.step(f"send {len(content) >> 10} KiB")
-            connection.run(
-                "store",
-                system,
-                name,
-                hashlib.sha256(content).hexdigest(),
-                record.to_json(made),
-                stdin=content,
-                timeout_s=_STORE_S,
-            )
+            digest = hashlib.sha256(content).hexdigest()
+            line = record.to_json(made)
+            connection.run("store", system, name, digest, line, stdin=content, timeout_s=_STORE_S)
             progress.step("program the FPGA")
-            connection.run("program", system, name, by, timeout_s=_PROGRAM_S)
+            connection.run("program", system, name, digest, by, timeout_s=_PROGRAM_S)
         except DeployError as error:
             remedy = next((r for p, r in _REMEDIES if re.search(p, str(error))), None)
             raise BitstreamError(str(error), hint=remedy or error.hint) from error

@@ -18,6 +18,7 @@ import pytest
 from signing_keys import allow, make_key
 
 BOARD = Path(__file__).parents[2] / "board"
+# systemctl says of every unit that it is not enabled, and does not record that question.
 STAND_INS = ("groupadd", "useradd", "usermod", "udevadm", "systemctl")
 
 
@@ -35,6 +36,9 @@ def board(tmp_path):
         (programs / name).chmod(0o755)
     (programs / "modinfo").write_text("#!/bin/sh\n")
     (programs / "modinfo").chmod(0o755)
+    systemctl = (programs / "systemctl").read_text()
+    asked = '[ "$1" != is-enabled ] || exit 1\n'
+    (programs / "systemctl").write_text(systemctl.replace("echo", asked + "echo", 1))
 
     def setup(*options, name="ultra96", here=BOARD, path=None):
         command = ["sh", here / "setup.sh", "--board", name, "--user", getpass.getuser()]
@@ -86,7 +90,8 @@ def test_it_installs_everything_that_a_pipeline_without_root_needs(board, name):
     for user in (getpass.getuser(), "edgepipe"):
         assert f"usermod -a -G edgepipe {user}" in called
         assert f"usermod -a -G video {user}" in called
-    assert "enable --quiet edgepipe-overlay.service edgepipe.service" in called
+    for unit in ("edgepipe-overlay", "edgepipe-bitstream", "edgepipe"):
+        assert f"systemctl enable --quiet {unit}.service" in called
     assert "reboot the board" in done.stdout
 
 
@@ -98,6 +103,30 @@ def test_a_second_run_changes_no_file_and_keeps_the_users_options(board):
     done = board()
     assert files_below(board.system) == before
     assert "change   /" not in done.stdout
+
+
+def test_a_later_run_takes_board_user_and_folder_from_the_last_one(board, tmp_path):
+    board()
+    settings = (board.system / "etc/edgepipe/setup.conf").read_text()
+    assert settings == f"board=ultra96\nuser={getpass.getuser()}\nroot={board.releases}\n"
+    before = files_below(board.system)
+    environment = os.environ | {"PATH": f"{board.programs}:{os.environ['PATH']}"}
+    command = ["sh", BOARD / "setup.sh", "--system", board.system]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "board    ultra96, Ubuntu 22.04 LTS" in done.stdout
+    assert files_below(board.system) == before
+
+
+def test_it_stops_the_services_for_the_removal_of_a_package(board):
+    board()
+    before = files_below(board.system)
+    board.called.unlink()
+    assert board("--stop").stdout == ""
+    called = board.called.read_text()
+    for unit in ("edgepipe-overlay", "edgepipe-bitstream", "edgepipe"):
+        assert f"systemctl disable --quiet --now {unit}.service\n" in called
+    assert files_below(board.system) == before
 
 
 @pytest.fixture
@@ -240,6 +269,7 @@ def test_an_overlay_that_dtc_cannot_compile_is_an_error(board):
         (("--user", "nobody-here"), 1, "error: user nobody-here: does not exist"),
         (("--user", "nobody-here"), 1, "\nhint: name one with --user\n"),
         (("--root", "relative"), 1, "error: --root relative: expected an absolute path"),
+        (("--board", ""), 2, "sh setup.sh --board ultra96 [--user USER]"),
         (("--bord", "ultra96"), 2, "sh setup.sh --board ultra96 [--user USER]"),
     ],
 )
@@ -286,8 +316,13 @@ def test_the_units_are_what_systemd_accepts(board):
     overlay.write_text(
         overlay.read_text().replace("/usr/local/lib/edgepipe/apply-overlay", str(applies))
     )
+    bitstream = units / "edgepipe-bitstream.service"
+    programs = board.system / "usr/local/lib/edgepipe/program-bitstream"
+    bitstream.write_text(
+        bitstream.read_text().replace("/usr/local/lib/edgepipe/program-bitstream", str(programs))
+    )
     done = subprocess.run(
-        [analyze, "verify", "--man=no", units / "edgepipe.service", overlay],
+        [analyze, "verify", "--man=no", units / "edgepipe.service", overlay, bitstream],
         capture_output=True,
         text=True,
     )
@@ -309,6 +344,10 @@ def test_the_units_are_what_systemd_accepts(board):
         (
             "edgepipe-overlay.service",
             {"security.md": r"`apply-overlay`, at boot .*: exposure ([\d.]+) \|"},
+        ),
+        (
+            "edgepipe-bitstream.service",
+            {"security.md": r"`program-bitstream`, at boot .*: exposure ([\d.]+) \|"},
         ),
     ],
 )

@@ -2,12 +2,13 @@
 
 import dataclasses
 import fcntl
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from edgepipe import boards
+from edgepipe import boards, resources
 from edgepipe.bitstream import check, install, manifest, record
 from edgepipe.bundle.manifest import Stage
 from edgepipe.deploy import deployment
@@ -140,6 +141,56 @@ def test_dfx_mgr_unloads_its_design(run, board, system):
     assert (system / "asked").read_text() == "-remove\n"
     firmware = system / "sys/class/fpga_manager/fpga0/firmware"
     assert firmware.read_text() == "edgepipe/my_vta.bin\n"
+
+
+def boot(system):
+    """Do what edgepipe-bitstream.service does at boot, when FPGA and /run are empty."""
+    programmed(system).unlink(missing_ok=True)
+    (system / "sys/class/fpga_manager/fpga0/firmware").write_text("")
+    script = resources.folder("board") / "program-bitstream.sh"
+    return subprocess.run(["sh", script, system], capture_output=True, text=True)
+
+
+def test_what_was_programmed_last_is_programmed_at_boot(run, system):
+    for place in ("boot-a", "boot-b", "boot-a"):
+        done = run()
+        assert (system / "lib/firmware/edgepipe/at-boot").readlink() == Path(place)
+        said = boot(system)
+        assert (said.returncode, said.stdout) == (0, "programmed my_vta.bin through fpga_manager\n")
+        firmware = system / "sys/class/fpga_manager/fpga0/firmware"
+        assert firmware.read_text() == "edgepipe/at-boot/my_vta.bin\n"
+        assert record.parse(programmed(system).read_text(), "board") == done.record
+
+
+def test_a_bitstream_that_was_refused_is_not_tried_at_boot(run, system):
+    run()
+    (system / "sys/class/fpga_manager/fpga0/state").write_text("write error\n")
+    with pytest.raises(BitstreamError, match="write error"):
+        run(ULTRA96)
+    assert (system / "lib/firmware/edgepipe/at-boot").readlink() == Path("boot-a")
+    said = boot(system)
+    assert said.returncode == 1
+    assert said.stderr.startswith("error: after programming, fpga_manager's state is 'write error'")
+    assert not programmed(system).exists()
+
+
+AGAIN = "hint: install it again: edgepipe bitstream install FILE --board BOARD --host HOST\n"
+
+
+def test_a_damaged_or_missing_bitstream_is_not_programmed_at_boot(run, system):
+    said = boot(system)
+    assert said.returncode == 1
+    assert said.stderr.endswith(
+        "/at-boot/which: missing, so no bitstream was programmed on this board before\n" + AGAIN
+    )
+    run()
+    with (system / "lib/firmware/edgepipe/at-boot/my_vta.bin").open("ab") as file:
+        file.write(b"more")
+    said = boot(system)
+    assert said.returncode == 1
+    assert ": it was changed after its installation\n" + AGAIN in said.stderr
+    assert (system / "sys/class/fpga_manager/fpga0/firmware").read_text() == ""
+    assert not programmed(system).exists()
 
 
 def test_a_deploy_compares_the_record_before_it_changes_anything(
