@@ -15,6 +15,7 @@ COMMANDS = {
     "bench": "measure a bundle's rate, latency and stages, here or on a board",
     "accuracy": "compare a bundle with its float network, layer by layer and in the task's measure",
     "top": "watch running pipelines",
+    "setup_board": "set up a board once over SSH",
     "deploy": "deploy a bundle to boards over SSH",
     "logs": "show the logs of pipelines on boards",
     "doctor": "examine a board over SSH",
