@@ -12,13 +12,14 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe edgepipe_runtime vta_stages vta_rtl cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board wheel test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime bench-split bench-deploy soak docs packages clean help
+.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime bench-split bench-deploy soak docs packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
 	@echo "make test            all tests: C++, Python, simulator, qemu-user, an emulated Ultra96"
 	@echo "make board           programs for boards, checked for glibc 2.27 and size, and all tests for armhf"
 	@echo "make wheel           wheels for installing elsewhere, in build/wheels: edgepipe, edgepipe_boards and edgepipe_runtime"
+	@echo "make deb             Debian packages for boards, in build/deb, checked by lintian"
 	@echo "make test-board      only the board tests, on an emulated Ultra96 or on EDGEPIPE_BOARD=user@host"
 	@echo "make test-networks   well-known networks, some from PyPI: each is built and gives the bits of integer Relax"
 	@echo "make fuzz-networks   2,000 random and damaged networks: each is built exactly or refused in one line"
@@ -104,6 +105,18 @@ wheel: build/board/.written
 	$(PYTHON) cross/runtime_wheel.py $$($(PYTHON) -c "import edgepipe; print(edgepipe.__version__)") build/wheels \
 	    build/python/aarch64/lib/libedgepipe_c.so build/python/armhf/lib/libedgepipe_c.so
 	ls -l build/wheels
+
+# Debian packages for boards: edgepipe and edgepipe-dev, for arm64 and armhf.
+deb: $(AARCH64)/.built $(ARMHF)/.built
+	cross/packages.sh deb
+	rm -rf build/deb
+	for arch in aarch64 armhf; do \
+	    cpack --config build/$$arch/CPackConfig.cmake -B build/deb > build/deb-$$arch.log \
+	        || { cat build/deb-$$arch.log; exit 1; }; \
+	done
+	rm -rf build/deb/_CPack_Packages
+	lintian --no-cfg --allow-root --fail-on error,warning build/deb/*.deb
+	ls -l build/deb
 
 # On an emulated Ultra96, or on a real board: make test-board EDGEPIPE_BOARD=user@host. The emulated
 # one downloads about 230 MB of Debian packages once and caches them in build/test-board.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install the Debian packages for building and testing edgepipe; does nothing if all are installed.
-# With an argument, install those that only `make bench-runtime` (bench), `make bench-counts` (counts)
-# or `make fuzz` (fuzz) needs.
+# With an argument, install those that only `make bench-runtime` (bench), `make bench-counts` (counts),
+# `make deb` (deb) or `make fuzz` (fuzz) needs.
 set -eu
 
 packages="cmake ninja-build g++ g++-aarch64-linux-gnu g++-arm-linux-gnueabihf python3-venv
@@ -11,6 +11,7 @@ packages="cmake ninja-build g++ g++-aarch64-linux-gnu g++-arm-linux-gnueabihf py
 case ${1:-} in
 bench) packages="libboost-dev libgstreamer1.0-dev pkg-config" ;;
 counts) packages="qemu-user debian-archive-keyring" ;;
+deb) packages="lintian" ;;
 fuzz) packages="clang libclang-rt-14-dev" ;;
 esac
 
