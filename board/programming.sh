@@ -16,8 +16,7 @@ pynq=$system/usr/local/share/pynq-venv/bin/python3
 manager() {
     for folder in "$system"/sys/class/fpga_manager/*; do
         [ -e "$folder/state" ] || continue
-        [ -e "$folder/firmware" ] || fail "${folder##*/} has no file 'firmware', so this kernel" \
-            "programs the FPGA only through device-tree overlays"
+        [ -e "$folder/firmware" ] || fail "${folder##*/} has no file 'firmware', so this kernel programs the FPGA only through device-tree overlays"
         echo "$folder"
         return
     done
@@ -27,8 +26,10 @@ manager() {
 # through_manager NAME: lets the kernel program the stored file.
 through_manager() {
     if [ -e "$folder/flags" ]; then echo 0 | as_root tee "$folder/flags" >/dev/null; fi
-    echo "edgepipe/$1" | as_root tee "$folder/firmware" >/dev/null ||
-        fail "fpga_manager refuses the file; its state is '$(cat "$folder/state")'"
+    echo "edgepipe/$1" | as_root tee "$folder/firmware" >/dev/null || {
+        state=$(cat "$folder/state")
+        fail "fpga_manager refuses the file; its state is '$state'"
+    }
 }
 
 # program_stored NAME BY: programs the file through the service BY. Removes the record of the FPGA's
@@ -40,8 +41,10 @@ program_stored() {
     case $2 in
     PYNQ)
         code='import sys; from pynq import Bitstream; Bitstream(sys.argv[1]).download()'
-        said=$(as_root env XILINX_XRT=/usr "$pynq" -c "$code" "$firmware/$1" 2>&1) ||
-            fail "PYNQ refuses the file: $(echo "$said" | tail -n 1)"
+        said=$(as_root env XILINX_XRT=/usr "$pynq" -c "$code" "$firmware/$1" 2>&1) || {
+            reason=$(echo "$said" | tail -n 1)
+            fail "PYNQ refuses the file: $reason"
+        }
         ;;
     dfx-mgr)
         # Otherwise its daemon would assume that its design is still loaded.

@@ -85,6 +85,10 @@ def test_a_kernel_without_the_firmware_file_is_reported_before_anything_is_sent(
     (system / "sys/class/fpga_manager/fpga0/firmware").unlink()
     with pytest.raises(BitstreamError, match="only through device-tree overlays") as caught:
         run()
+    assert (
+        "has no file 'firmware', so this kernel programs the FPGA only through device-tree overlays"
+        in str(caught.value)
+    )
     assert caught.value.hint == FPGA_MANAGER
     assert not (system / "lib").exists()
 
@@ -174,6 +178,16 @@ def test_a_bitstream_that_was_refused_is_not_tried_at_boot(run, system):
     assert not programmed(system).exists()
 
 
+def test_a_file_that_the_kernel_refuses_is_reported(run, system):
+    firmware = system / "sys/class/fpga_manager/fpga0/firmware"
+    firmware.unlink()
+    firmware.mkdir()
+    with pytest.raises(BitstreamError) as caught:
+        run()
+    assert "fpga_manager refuses the file; its state is 'operating'" in str(caught.value)
+    assert not programmed(system).exists()
+
+
 AGAIN = "hint: install it again: edgepipe bitstream install FILE --board BOARD --host HOST\n"
 
 
@@ -188,6 +202,7 @@ def test_a_damaged_or_missing_bitstream_is_not_programmed_at_boot(run, system):
         file.write(b"more")
     said = boot(system)
     assert said.returncode == 1
+    assert ": its digest is " in said.stderr
     assert ": it was changed after its installation\n" + AGAIN in said.stderr
     assert (system / "sys/class/fpga_manager/fpga0/firmware").read_text() == ""
     assert not programmed(system).exists()
