@@ -19,7 +19,7 @@ SHAPE = (1, 3, HEIGHT, WIDTH)
 Maker = Callable[[Builder, str, str], str]
 
 
-class _Parts:
+class Parts:
     """Appends nodes and constants to a builder, whose names begin with one of their own."""
 
     def __init__(self, builder: Builder, name: str) -> None:
@@ -36,6 +36,17 @@ class _Parts:
         self._count += 1
         return self._builder.constant(f"{self._name}.{self._count}", np.array(values, np.int64))
 
+    def integer(self, value: int) -> str:
+        self._count += 1
+        return self._builder.constant(f"{self._name}.{self._count}", np.array(value, np.int64))
+
+    def split(self, x: str, axis: int, *sizes: int) -> list[str]:
+        first = self("Split", x, self.integers(*sizes), outputs=len(sizes), axis=axis)
+        return [f"{first[:-1]}{index}" for index in range(len(sizes))]
+
+    def normal(self, *shape: int) -> NDArray[np.float32]:
+        return self._builder.normal(*shape)
+
     def number(self, value: float) -> str:
         self._count += 1
         return self._builder.constant(f"{self._name}.{self._count}", np.float32(value))
@@ -48,15 +59,15 @@ class _Parts:
         return self._builder.constant(f"{self._name}.{self._count}", array.astype(np.float32))
 
 
-def _last(p: _Parts, x: str) -> str:
+def _last(p: Parts, x: str) -> str:
     return p("Transpose", x, perm=[0, 2, 3, 1])
 
 
-def _first(p: _Parts, x: str) -> str:
+def _first(p: Parts, x: str) -> str:
     return p("Transpose", x, perm=[0, 3, 1, 2])
 
 
-def _linear(p: _Parts, x: str, before: int, after: int) -> str:
+def _linear(p: Parts, x: str, before: int, after: int) -> str:
     return p("Add", p("MatMul", x, p.weights(before, after)), p.weights(after))
 
 
@@ -64,13 +75,13 @@ def _linear(p: _Parts, x: str, before: int, after: int) -> str:
 
 
 def linear_on_the_last_axis(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "linear")
+    p = Parts(b, "linear")
     return _first(p, _linear(p, _last(p, u), CHANNELS, 12))
 
 
 def two_linear_layers(b: Builder, u: str, v: str) -> str:
     """The block of ConvNeXt without its normalisation."""
-    p = _Parts(b, "block")
+    p = Parts(b, "block")
     x = _linear(p, _last(p, u), CHANNELS, 16)
     x = p("Mul", x, p("Sigmoid", x))
     x = p("Mul", _linear(p, x, 16, CHANNELS), p.weights(CHANNELS))
@@ -78,7 +89,7 @@ def two_linear_layers(b: Builder, u: str, v: str) -> str:
 
 
 def linear_on_tokens(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "tokens")
+    p = Parts(b, "tokens")
     x = p("Reshape", u, p.integers(1, CHANNELS, HEIGHT * WIDTH))
     x = p("Relu", _linear(p, p("Transpose", x, perm=[0, 2, 1]), CHANNELS, CHANNELS))
     x = p("Transpose", x, perm=[0, 2, 1])
@@ -87,19 +98,19 @@ def linear_on_tokens(b: Builder, u: str, v: str) -> str:
 
 def linear_on_rows(b: Builder, u: str, v: str) -> str:
     """A dense layer of Keras on [1, h, w, c], written for a matrix."""
-    p = _Parts(b, "rows")
+    p = Parts(b, "rows")
     x = p("Reshape", _last(p, u), p.integers(HEIGHT * WIDTH, CHANNELS))
     x = p("Gemm", x, p.weights(4, CHANNELS), p.weights(4), transB=1)
     return _first(p, p("Reshape", x, p.integers(1, HEIGHT, WIDTH, 4)))
 
 
 def function_on_the_last_axis(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "function")
+    p = Parts(b, "function")
     return _first(p, p("Relu", p("Mul", _last(p, u), p.weights(CHANNELS))))
 
 
 def flattened_channels_last(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "flat")
+    p = Parts(b, "flat")
     pooled = p("MaxPool", u, kernel_shape=[4, 4], strides=[4, 4])
     x = p("Reshape", _last(p, pooled), p.integers(1, 12 * CHANNELS))
     return p("Relu", p("MatMul", x, p.weights(12 * CHANNELS, 6)))
@@ -107,7 +118,7 @@ def flattened_channels_last(b: Builder, u: str, v: str) -> str:
 
 def convolution_over_channels(b: Builder, u: str, v: str) -> str:
     """Efficient channel attention."""
-    p = _Parts(b, "eca")
+    p = Parts(b, "eca")
     x = p("ReduceMean", u, axes=[2, 3], keepdims=0)
     x = p("Reshape", x, p.integers(1, 1, CHANNELS))
     x = p("Conv", x, p.weights(1, 1, 3), kernel_shape=[3], pads=[1, 1])
@@ -130,12 +141,12 @@ TOKENS: dict[Maker, str] = {
 
 
 def joined_rows(b: Builder, u: str, v: str) -> str:
-    return _Parts(b, "joined")("Concat", u, v, axis=2)
+    return Parts(b, "joined")("Concat", u, v, axis=2)
 
 
 def rolled(b: Builder, u: str, v: str) -> str:
     """What PyTorch exports for a roll by (-2, 3)."""
-    p = _Parts(b, "rolled")
+    p = Parts(b, "rolled")
     for axis, cut, size in ((2, 2, HEIGHT), (3, WIDTH - 3, WIDTH)):
         along = p.integers(axis)
         behind = p("Slice", u, p.integers(cut), p.integers(size), along)
@@ -145,7 +156,7 @@ def rolled(b: Builder, u: str, v: str) -> str:
 
 def cropped(b: Builder, u: str, v: str) -> str:
     """What tf2onnx writes for a picture moved by a pixel, as in NASNet."""
-    p = _Parts(b, "cropped")
+    p = Parts(b, "cropped")
     x = p("Pad", u, p.integers(0, 0, 0, 0, 0, 0, 1, 1))
     ends = p.integers(*[2**31 - 1] * 4)
     x = p("Slice", x, p.integers(0, 1, 1, 0), ends, p.integers(0, 2, 3, 1))
@@ -163,41 +174,41 @@ JOINS: dict[Maker, str] = {
 
 
 def expanded_sum(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "expanded")
+    p = Parts(b, "expanded")
     x = p("GlobalAveragePool", u)
     return p("Add", p("Expand", x, p.integers(1, CHANNELS, HEIGHT, WIDTH)), v)
 
 
 def sum_of_a_row(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "row")
+    p = Parts(b, "row")
     x = p("MaxPool", u, kernel_shape=[HEIGHT, 1], strides=[HEIGHT, 1])
     return p("Relu", p("Sub", v, x))
 
 
 def sum_of_one_channel(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "channel")
+    p = Parts(b, "channel")
     x = p("Conv", u, p.weights(1, CHANNELS, 1, 1), kernel_shape=[1, 1])
     return p("Add", x, v)
 
 
 def expanded_gate(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "gate")
+    p = Parts(b, "gate")
     x = p("Sigmoid", p("GlobalAveragePool", u))
     return p("Mul", p("Expand", x, p.integers(1, 1, HEIGHT, WIDTH)), v)
 
 
 def tiled(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "tiled")
+    p = Parts(b, "tiled")
     return p("Tile", u, p.integers(1, 1, 2, 1))
 
 
 def tiled_channels(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "copies")
+    p = Parts(b, "copies")
     return p("Tile", u, p.integers(1, 3, 1, 2))
 
 
 def split_columns(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "split")
+    p = Parts(b, "split")
     first = p("Split", u, p.integers(7, 9), outputs=2, axis=3)
     second = first.removesuffix("0") + "1"
     both = [p("ReduceMean", x, axes=[2, 3]) for x in (first, second)]
@@ -205,11 +216,11 @@ def split_columns(b: Builder, u: str, v: str) -> str:
 
 
 def larger(b: Builder, u: str, v: str) -> str:
-    return _Parts(b, "larger")("Max", u, v)
+    return Parts(b, "larger")("Max", u, v)
 
 
 def smaller(b: Builder, u: str, v: str) -> str:
-    return _Parts(b, "smaller")("Min", u, v)
+    return Parts(b, "smaller")("Min", u, v)
 
 
 BROADCASTS: dict[Maker, str] = {
@@ -229,44 +240,44 @@ BROADCASTS: dict[Maker, str] = {
 
 
 def sum_over_the_picture(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "sum")
+    p = Parts(b, "sum")
     return p("Mul", p("ReduceSum", u, p.integers(2, 3)), v)
 
 
 def mean_of_columns(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "columns")
+    p = Parts(b, "columns")
     return p("Mul", p("ReduceMean", u, axes=[2]), v)
 
 
 def largest_of_rows(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "rowmax")
+    p = Parts(b, "rowmax")
     return p("Mul", p("ReduceMax", u, axes=[-1]), v)
 
 
 def spatial_attention(b: Builder, u: str, v: str) -> str:
     """CBAM: mean and maximum over channels, and a gate for each pixel."""
-    p = _Parts(b, "cbam")
+    p = Parts(b, "cbam")
     parts = [p(kind, u, axes=[1], keepdims=1) for kind in ("ReduceMean", "ReduceMax")]
     x = p("Conv", p("Concat", *parts, axis=1), p.weights(1, 2, 3, 3), pads=[1] * 4)
     return p("Mul", v, p("Sigmoid", x))
 
 
 def sum_over_channels(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "total")
+    p = Parts(b, "total")
     x = p("ReduceSum", u, p.integers(1), keepdims=0)
     return p("Reshape", x, p.integers(1, 1, HEIGHT, WIDTH))
 
 
 def largest_of_joined_channels(b: Builder, u: str, v: str) -> str:
     """The parts have steps of their own, and the maximum compares them."""
-    p = _Parts(b, "joint")
+    p = Parts(b, "joint")
     x = p("Concat", u, p("Sigmoid", v), axis=1)
     return p("ReduceMax", x, axes=[1])
 
 
 def gate_with_channels_last(b: Builder, u: str, v: str) -> str:
     """Squeeze-and-excitation; exporters of Keras leave it so beside other layers."""
-    p = _Parts(b, "excite")
+    p = Parts(b, "excite")
     x = p("Relu", _last(p, u))
     mean = p("ReduceMean", x, axes=[1, 2], keepdims=1)
     gate = p("Conv", _first(p, mean), p.weights(CHANNELS, CHANNELS, 1, 1))
@@ -288,19 +299,19 @@ REDUCTIONS: dict[Maker, str] = {
 
 def quotient_of_tensors(b: Builder, u: str, v: str) -> str:
     """The sum of two magnitudes is a divisor of its own, and a function of no single number."""
-    p = _Parts(b, "quotient")
+    p = Parts(b, "quotient")
     total = p("Add", p("Abs", u), p("Abs", v))
     return p("Relu", p("Div", u, p("Add", total, p.number(0.3))))
 
 
 def quotient_by_a_function(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "inverse")
+    p = Parts(b, "inverse")
     return p("Div", u, p("Add", p("Sigmoid", v), p.number(0.2)))
 
 
 def quotient_by_a_mean(b: Builder, u: str, v: str) -> str:
     """Global response normalisation divides by a number for each channel."""
-    p = _Parts(b, "response")
+    p = Parts(b, "response")
     mean = p("GlobalAveragePool", p("Abs", v))
     return p("Add", p("Div", u, p("Add", mean, p.number(0.1))), v)
 
@@ -315,50 +326,50 @@ QUOTIENTS: dict[Maker, str] = {
 
 
 def added_positions(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "positions")
+    p = Parts(b, "positions")
     return p("Relu", p("Sub", p.weights(1, CHANNELS, HEIGHT, WIDTH), u))
 
 
 def window_of_weights(b: Builder, u: str, v: str) -> str:
     """One plane of factors for all channels, as trackers have it."""
-    p = _Parts(b, "window")
+    p = Parts(b, "window")
     return p("Mul", u, p.weights(HEIGHT, WIDTH))
 
 
 def appended_coordinates(b: Builder, u: str, v: str) -> str:
     """CoordConv."""
-    p = _Parts(b, "coordinates")
+    p = Parts(b, "coordinates")
     y, x = np.meshgrid(np.linspace(-1, 1, HEIGHT), np.linspace(0, 3, WIDTH), indexing="ij")
     return p("Concat", u, p.values(np.stack([y, x])[None]), axis=1)
 
 
 def chosen_pixels(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "chosen")
+    p = Parts(b, "chosen")
     mask = b.constant("chosen.mask", (np.arange(HEIGHT * WIDTH) % 3 < 1).reshape(1, 1, HEIGHT, -1))
     return p("Where", mask, u, v)
 
 
 def replaced_pixels(b: Builder, u: str, v: str) -> str:
     """By constants that differ in each channel, too."""
-    p = _Parts(b, "replaced")
+    p = Parts(b, "replaced")
     mask = b.constant("replaced.mask", b.normal(CHANNELS, HEIGHT, WIDTH) > 0)
     return p("Where", mask, p.weights(1, CHANNELS, 1, WIDTH), u)
 
 
 def chosen_channels(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "sides")
+    p = Parts(b, "sides")
     mask = b.constant("sides.mask", (np.arange(CHANNELS) % 2 < 1).reshape(-1, 1, 1))
     return p("Where", mask, u, v)
 
 
 def masked_pixels(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "masked")
+    p = Parts(b, "masked")
     mask = b.constant("masked.mask", (np.arange(WIDTH) % 2 < 1))
     return p("Where", mask, u, p.number(0))
 
 
 def bounds_of_pixels(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "bounds")
+    p = Parts(b, "bounds")
     return p("Min", p.weights(1, CHANNELS, HEIGHT, WIDTH), p("Max", u, p.weights(HEIGHT, 1)))
 
 
@@ -381,7 +392,7 @@ PIXELS: dict[Maker, str] = {
 
 
 def sparse_maximum(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "sparse")
+    p = Parts(b, "sparse")
     windows = {"kernel_shape": [3, 2], "strides": [1, 2], "dilations": [2, 3]}
     return p("MaxPool", u, pads=[2, 1, 1, 0], **windows)
 
@@ -394,13 +405,13 @@ GAPS: dict[Maker, str] = {
 
 
 def shares_of_channels(b: Builder, u: str, v: str) -> str:
-    p = _Parts(b, "shares")
+    p = Parts(b, "shares")
     return p("Mul", v, p("Softmax", u, axis=1))
 
 
 def shares_of_pixels(b: Builder, u: str, v: str) -> str:
     """Spatial softmax: where a heat map is large."""
-    p = _Parts(b, "spatial")
+    p = Parts(b, "spatial")
     x = p("Reshape", u, p.integers(1, CHANNELS, HEIGHT * WIDTH))
     x = p("Reshape", p("Softmax", x, axis=2), p.integers(1, CHANNELS, HEIGHT, WIDTH))
     return p("Mul", v, x)
@@ -408,14 +419,14 @@ def shares_of_pixels(b: Builder, u: str, v: str) -> str:
 
 def shares_of_rows(b: Builder, u: str, v: str) -> str:
     """Written out, as some exporters do."""
-    p = _Parts(b, "exponentials")
+    p = Parts(b, "exponentials")
     below = p("Sub", u, p("ReduceMax", u, axes=[2], keepdims=1))
     x = p("Exp", below)
     return p("Div", x, p("ReduceSum", x, p.integers(2), keepdims=1))
 
 
 def logarithms_of_shares(b: Builder, u: str, v: str) -> str:
-    return _Parts(b, "logarithms")("LogSoftmax", u, axis=1)
+    return Parts(b, "logarithms")("LogSoftmax", u, axis=1)
 
 
 SHARES: dict[Maker, str] = {
@@ -432,7 +443,7 @@ LOGARITHMS: dict[Maker, str] = {
 
 
 def local_response(b: Builder, u: str, v: str) -> str:
-    return _Parts(b, "local")("LRN", u, size=5, alpha=0.5, beta=0.75, bias=1.5)
+    return Parts(b, "local")("LRN", u, size=5, alpha=0.5, beta=0.75, bias=1.5)
 
 
 NEIGHBOURS: dict[Maker, str] = {
@@ -444,7 +455,7 @@ NEIGHBOURS: dict[Maker, str] = {
 
 def global_response(b: Builder, u: str, v: str) -> str:
     """Global response normalisation, as torch writes that of ConvNeXt V2."""
-    p = _Parts(b, "global")
+    p = Parts(b, "global")
     length = p("ReduceL2", u, axes=[2, 3])
     mean = p("ReduceMean", length, axes=[1])
     share = p("Div", length, p("Add", mean, p.number(1e-6)))

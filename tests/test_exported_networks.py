@@ -41,13 +41,13 @@ QUICK = {
     "yolov5_focus": 3,
 }
 
-# Calls that may keep their neighbours float: attention, and the softmax of a distribution of
-# distances. Everything else between int8 operators is int8.
+# Calls that may keep their neighbours float: the softmax of a distribution of distances. Everything
+# else between int8 operators is int8.
 FLOAT_ISLANDS = {
     "mobilevit": {"nn.softmax"},
     "yolov8n": {"nn.softmax"},
     "yolov8n_dynamic": {"nn.softmax"},
-    "yolo11n": {"nn.softmax", "matmul", "split"},
+    "yolo11n": {"nn.softmax"},
 }
 
 

@@ -1,6 +1,7 @@
 """Ordinary operators between two convolutions are int8, and give the bits of integer Relax.
 
-``test_exported_networks`` asks the same of whole networks, apart from attention.
+``test_exported_networks`` asks the same of whole networks, ``quantize/test_attention.py`` of
+attention.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgepipe.quantize.graph import (
@@ -21,11 +21,15 @@ NO_PICTURE = "its input is not a picture [1, c, h, w]"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A binding, the shapes of all tensors, and the nodes before it by their output tensors."""
+    """A binding, the shapes of all tensors, and the nodes before it by their output tensors.
+
+    ``bindings`` are the calls before it that are no part of a node yet, by the same names.
+    """
 
     binding: Binding
     shapes: Mapping[str, tuple[int, ...]]
     nodes: Mapping[str, Node]
+    bindings: Mapping[str, Binding] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

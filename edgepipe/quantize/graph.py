@@ -216,6 +216,28 @@ class SoftmaxNode(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AttentionNode(Node):
+    """Means of ``value``, weighted by the softmax of ``query @ key * factor + bias``.
+
+    ``query`` is [..., n, d], ``key`` [..., d, m] and ``value`` [..., m, e]; the result is
+    [..., n, e]. If the node ``is_turned``, the last two axes of value and result change places.
+    ``bias`` is float64, broadcast to [..., n, m], or None. None of them need be a picture.
+    """
+
+    reason: str = "attention is computed on arm"
+    query: str
+    key: str
+    value: str
+    factor: float
+    bias: Float | None = None
+    is_turned: bool = False
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.query, self.key, self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AveragePoolNode(Node):
     """Mean over windows, each of the full kernel size (padding counts as zeros)."""
 
@@ -346,7 +368,7 @@ class FloatNode(Node):
 
 
 _INTEGER_KINDS = (
-    *(ConvNode, SumNode, ProductNode, PixelNode, NormNode, LengthNode, SoftmaxNode),
+    *(ConvNode, SumNode, ProductNode, PixelNode, NormNode, LengthNode, SoftmaxNode, AttentionNode),
     *(AveragePoolNode, MaxPoolNode, ResizeNode, ConcatNode, JoinNode),
 )
 

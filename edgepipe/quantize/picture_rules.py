@@ -154,8 +154,10 @@ def _unit(size: int) -> NDArray[np.int32]:
 
 
 def channel_slice(call: Call) -> Node | str:
-    """Neighbouring channels of a picture."""
+    """Neighbouring channels of a picture, or a part of what is no picture: bytes that move."""
     tensor = call.args[0]
+    if isinstance(tensor, str) and not call.is_picture(tensor) and not call.is_float(tensor):
+        return MoveNode(name=call.name, input=tensor, binding=call.binding)
     if not isinstance(tensor, str) or len(call.shapes[tensor]) != 4 or len(call.args) < 4:
         return NO_PICTURE
     axes, begin, end = (_integers(argument) for argument in call.args[1:4])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from edgepipe.errors import QuantizeError
 from edgepipe.frontend.given_ranges import GivenRange
 from edgepipe.quantize.graph import (
+    AttentionNode,
     AveragePoolNode,
     ConvNode,
     FloatNode,
@@ -44,7 +45,7 @@ INT16_HEADROOM = 2.0
 _INT16_LARGEST = 127 * 256  # as many steps of int8 as int8 has on either side
 
 _MEASURED = (
-    *(ConvNode, SumNode, ProductNode, PixelNode, NormNode, LengthNode, SoftmaxNode),
+    *(ConvNode, SumNode, ProductNode, PixelNode, NormNode, LengthNode, SoftmaxNode, AttentionNode),
     AveragePoolNode,
 )
 # A channel's scale becomes part of its weights, factors or row of a table in these, at no cost.
@@ -95,11 +96,21 @@ def unmeasurable(graph: Graph, measurable: Container[str]) -> set[str]:
 
 
 def result_nodes(graph: Graph) -> set[str]:
-    """Return the products, normalisations and lengths that no integer operator depends on."""
+    """Return what only results depend on, apart from layers, pools, sums and softmaxes.
+
+    It is products, normalisations, lengths, attention, and slices of what is no picture.
+    """
     users = graph.users()
-    kinds = ProductNode | NormNode | LengthNode
-    found = (node.name for node in graph.nodes if isinstance(node, kinds))
-    return {name for name in found if not reads_int8(users, name)}
+    kinds = ProductNode | NormNode | LengthNode | AttentionNode
+    return {
+        node.name
+        for node in graph.nodes
+        if (isinstance(node, kinds) or _is_slice(node)) and not reads_int8(users, node.name)
+    }
+
+
+def _is_slice(node: Node) -> bool:
+    return isinstance(node, MoveNode) and node.binding.op == "strided_slice"
 
 
 def float_softmaxes(graph: Graph) -> set[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from edgepipe.quantize import arithmetic_rules, picture_rules
 from edgepipe.quantize.call import Call
 from edgepipe.quantize.graph import (
+    AttentionNode,
     FloatNode,
     Graph,
     LengthNode,
@@ -41,11 +42,12 @@ class Recognise:
     def apply(self, before: Graph) -> Graph:
         """Return the graph with the recognised nodes; the others have a reason."""
         nodes: dict[str, Node] = {}
+        bindings = {n.name: n.binding for n in before.nodes if isinstance(n, FloatNode)}
         for node in before.nodes:
             if not isinstance(node, FloatNode):
                 nodes[node.name] = node
                 continue
-            call = Call(node.binding, before.shapes, nodes)
+            call = Call(node.binding, before.shapes, nodes, bindings)
             made = node if node.reason else self._recognised(call)
             if isinstance(made, str):
                 made = replace(node, reason=f"stays float: {made}")
@@ -53,7 +55,7 @@ class Recognise:
         return replace(before, nodes=tuple(nodes.values()))
 
     def ensures(self, before: Graph, after: Graph) -> Iterator[str]:
-        """The same tensors; integer ones are pictures; float nodes have a reason."""
+        """The same tensors; integer ones are pictures or attention; float nodes have a reason."""
         if [node.name for node in after.nodes] != [node.name for node in before.nodes]:
             yield "the tensors are not the same as before"
         for node in after.nodes:
@@ -61,7 +63,8 @@ class Recognise:
                 yield f"{node.name} stays float without a reason"
             if is_integer(node) and node.name in self.keep_float:
                 yield f"{node.name} is integer, expected float"
-            if is_integer(node) and picture_shape(after.shapes[node.name]) is None:
+            is_free = isinstance(node, AttentionNode)
+            if is_integer(node) and not is_free and picture_shape(after.shapes[node.name]) is None:
                 yield f"{node.name} is {list(after.shapes[node.name])}, expected a picture"
 
     def _recognised(self, call: Call) -> Node | str:

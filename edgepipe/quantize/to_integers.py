@@ -16,6 +16,7 @@ from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.quantize.functions import evaluate
 from edgepipe.quantize.given_steps import exact_steps
 from edgepipe.quantize.graph import (
+    AttentionNode,
     AveragePoolNode,
     ConcatNode,
     ConvNode,
@@ -57,13 +58,14 @@ from edgepipe.quantize.integers import (
     ToInt8,
 )
 from edgepipe.quantize.normalising.layers import integer_length, integer_norm
+from edgepipe.quantize.on_arm.attention import integer_attention
 from edgepipe.quantize.on_arm.layers import (
     integer_affine,
     integer_quotient,
     integer_softmax,
     joined,
 )
-from edgepipe.quantize.on_arm.records import ArmOperation, DilatedPool
+from edgepipe.quantize.on_arm.records import DilatedPool, PictureOperation
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import Ranges, Target, needed_ranges, reads_int8
 from edgepipe.quantize.scheme import TensorRange
@@ -239,7 +241,7 @@ class _Lowering:
             self.zeros[spec.name] = zero
 
     def _append(
-        self, tensor: str, layer: Layer | ArmOperation, scale: Float, zero: int = 0
+        self, tensor: str, layer: Layer | PictureOperation, scale: Float, zero: int = 0
     ) -> None:
         """Append the layer that computes the int8 form of ``tensor``."""
         self.operations.append(layer)
@@ -343,6 +345,19 @@ class _Lowering:
         layer, scale = integer_softmax(node, source, self._spec(node.name), target)
         self._append(node.name, layer, scale, target.zero)
 
+    def attention(self, node: AttentionNode) -> None:
+        """Compute attention of tensors with one step each; they need not be pictures."""
+        query, key, value = (self._moved_form(tensor) for tensor in node.inputs)
+        name = self._int8_name(node.name)
+        target = self._ranges.target(node.name)
+        layer, step = integer_attention(node, (query, key, value), name, target)
+        self.operations.append(layer)
+        shape = self._graph.shapes[node.name]
+        channels = shape[1] if picture_shape(shape) else 1
+        form = Int8Form(name=name, shape=shape, scale=np.full(channels, step))
+        self._ints[node.name] = form
+        self.scales[name] = form.scale
+
     def average_pool(self, node: AveragePoolNode) -> None:
         source = self._int8_form(node.input)
         target = self._ranges.target(node.name)
@@ -417,6 +432,22 @@ class _Lowering:
         self._ints[node.name] = moved
         self.scales[name] = moved.scale
 
+    def _moved_form(self, tensor: str) -> Int8Form:
+        """Return the int8 form of a tensor in its own shape, with one step."""
+        shape, name = self._graph.shapes[tensor], f"{tensor}.int8"
+        if tensor in self._ints or picture_shape(shape) == shape:
+            return self._even_form(tensor)
+        if tensor in self.in_int16:
+            step = self.in_int16.narrowed(tensor, name).step.max()
+        else:
+            step = self._ranges.converted_target(tensor).step.max()
+            source = self._floats[tensor]
+            made = ToInt8(name=name, tensor=source, step=np.array([step], np.float32))
+            self.operations.append(made)
+        self._ints[tensor] = form = Int8Form(name=name, shape=shape, scale=np.full(1, float(step)))
+        self.scales[name] = form.scale
+        return form
+
     def _even_form(self, tensor: str) -> Int8Form:
         """Return the int8 form of a tensor, with one step for all channels."""
         form = self._int8_form(tensor)
@@ -488,6 +519,7 @@ _LOWERINGS: dict[type[Node], Callable[[_Lowering, Any], None]] = {
     NormNode: _Lowering.norm,
     LengthNode: _Lowering.length,
     SoftmaxNode: _Lowering.softmax,
+    AttentionNode: _Lowering.attention,
     AveragePoolNode: _Lowering.average_pool,
     MaxPoolNode: _Lowering.max_pool,
     ResizeNode: _Lowering.resize,

@@ -92,10 +92,13 @@ def _sliced(rewriting: Rewriting, value: str, axis: int) -> tuple[str, NDArray[n
 
 
 def _split(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
-    """Return slices for the parts along rows or columns."""
-    axis = _axis(node, 0) % 4
+    """Return slices for parts along rows or columns, or of what is no picture."""
     shapes = [rewriting.shapes.get(value, ()) for value in node.output]
-    if axis < 2 or rewriting.opset < SLICE_WITH_INPUTS or not all(map(_is_picture, shapes)):
+    rank = len(shapes[0])
+    if rank < 3 or rewriting.opset < SLICE_WITH_INPUTS or not all(shapes):
+        return None
+    axis = _axis(node, 0) % rank
+    if axis < 2 and all(map(_is_picture, shapes)):
         return None
     nodes, begin = [], 0
     for value, shape in zip(node.output, shapes, strict=True):

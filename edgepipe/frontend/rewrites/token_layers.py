@@ -163,7 +163,9 @@ class _Tokens:
         source, before = node.input[0], self._shapes.get(node.input[0], ())
         if weight is None or before[-1:] != weight.shape[:1]:
             return None
-        found = self._tokens(source) if node.op_type == "MatMul" else self._moved.get(source)
+        is_matrix = len(before) == 2 and before[0] > 1  # of rows, as nn.MultiheadAttention has them
+        known = node.op_type == "Gemm" and not is_matrix
+        found = self._moved.get(source) if known else self._tokens(source)
         if found is None or not found.is_tokens or found.order.size == before[-1]:
             return None
         made = (1, weight.shape[1], *found.shape[2:])
@@ -183,9 +185,11 @@ class _Tokens:
         if source in self._pictures or source in self._constants or (found and found.is_tokens):
             return found
         before = self._shapes.get(source, ())
-        if len(before) not in (3, 4) or (len(before) == 4 and before[0] != 1):
+        if len(before) not in (2, 3, 4) or (len(before) == 4 and before[0] != 1):
             return None
-        picture = (1, before[-1], *before[-3:-1])
+        if len(before) == 2 and before[0] == 1:
+            return None
+        picture = (1, before[-1], *(1, *before)[-3:-1])
         if not 0 < int(np.prod(before)) <= _LARGEST:
             return None
         name = self._unique(f"{source}/picture")

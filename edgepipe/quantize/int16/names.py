@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from edgepipe.errors import QuantizeError
 from edgepipe.names import printable
 from edgepipe.quantize.graph import (
+    AttentionNode,
     Graph,
     LengthNode,
     Node,
@@ -26,6 +27,7 @@ FLOAT_OPTION = "float_layer"
 REASON = "computed in int16: requested"
 
 _ONLY_INT8: dict[type[Node], str] = {
+    AttentionNode: "mean by attention",
     LengthNode: "length",
     NormNode: "normalisation",
     SoftmaxNode: "softmax",

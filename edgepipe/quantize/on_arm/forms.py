@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgepipe.quantize.normal_forms import per_channel
-from edgepipe.quantize.on_arm.records import ArmOperation, DilatedPool, Joined, Softmax
+from edgepipe.quantize.on_arm.records import ArmOperation, Attention, DilatedPool, Joined, Softmax
 from edgepipe.tvm_adapter import ModuleBuilder
 
 
@@ -26,6 +27,8 @@ def write(builder: ModuleBuilder, operation: ArmOperation) -> str:
             )
         case Softmax():
             return _write_softmax(builder, operation)
+        case Attention():
+            return _write_attention(builder, operation)
 
 
 def _write_softmax(builder: ModuleBuilder, softmax: Softmax) -> str:
@@ -48,3 +51,38 @@ def _write_softmax(builder: ModuleBuilder, softmax: Softmax) -> str:
         t = emit("moved", "add", t, zero)
     t = emit("clipped", "clip", t, -128, 127)
     return builder.emit(softmax.name, "astype", t, dtype="int8")
+
+
+def _write_attention(builder: ModuleBuilder, attention: Attention) -> str:
+    def emit(part: str, op: str, *args: object, **attributes: object) -> str:
+        return builder.emit(f"{attention.name}__{part}", op, *args, **attributes)
+
+    def one(value: int, dtype: str) -> NDArray[np.signedinteger]:
+        return np.full((1,) * attention.rank, value, dtype)
+
+    scores = emit("scores", "matmul", attention.query, attention.key, out_dtype="int32")
+    if attention.rounding:
+        scores = emit("rough", "right_shift", scores, one(attention.rounding, "int32"))
+    if attention.bias is not None:
+        scores = emit("biased", "add", scores, attention.bias)
+    largest = emit("largest", "max", scores, axis=[-1], keepdims=True)
+    below = emit("below", "subtract", largest, scores)
+    if attention.coarser:
+        below = emit("coarse", "right_shift", below, one(attention.coarser, "int32"))
+    e = emit("exponential", "take", attention.table, below, axis=0, mode="clip")
+    axis, factors = -1, (e, attention.value)
+    if attention.is_turned:
+        axes = [*range(attention.rank - 2), attention.rank - 1, attention.rank - 2]
+        e = emit("turned", "permute_dims", e, axes)
+        axis, factors = -2, (attention.value, e)
+    acc = emit("acc", "matmul", *factors, out_dtype="int32")
+    total = emit("wide", "astype", e, dtype="int32")
+    total = emit("total", "sum", total, axis=[axis], keepdims=True)
+    total = emit("wide_total", "astype", total, dtype="int64")
+    inverse = emit("inverse", "floor_divide", one(attention.inverse, "int64"), total)
+    t = emit("wide_acc", "astype", acc, dtype="int64")
+    t = emit("scaled", "multiply", t, inverse)
+    t = emit("rounded", "add", t, one(1 << (attention.shift - 1), "int64"))
+    t = emit("shifted", "right_shift", t, one(attention.shift, "int64"))
+    t = emit("clipped", "clip", t, -128, 127)
+    return builder.emit(attention.name, "astype", t, dtype="int8")

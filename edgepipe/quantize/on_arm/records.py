@@ -1,13 +1,18 @@
 """Operators on int8 that have no layer record: only ARM cores run them, and TVM lowers them.
 
-Tensors are int8 pictures [1, c, h, w].
+Tensors are int8 pictures [1, c, h, w], apart from those of attention.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from vta_stages.layers.records import Int8Array, Int32Array, TensorSpec
+
+Int16Array = NDArray[np.int16]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,4 +77,38 @@ class Softmax:
         return (self.input.name,)
 
 
-ArmOperation = Joined | DilatedPool | Softmax
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Attention:
+    """Means of int8 values, weighted by exponentials of the products of queries and keys.
+
+        s = ((query @ key) >> rounding) + bias       int32, exact
+        e = table[(max(s over m) - s) >> coarser]    beyond the table, its last entry
+        total = sum(e over m)                        int32, exact
+        output = clip(((e @ value) * (inverse // total) + 2**(shift - 1)) >> shift, -128, 127)
+
+    ``query`` is [..., n, d], ``key`` [..., d, m], ``value`` [..., m, c] and the output
+    [..., n, c], all of ``rank`` axes; the last two of values and output change places if it
+    ``is_turned``. ``table`` is int16, ``bias`` int32 or None; what follows the inverse is int64.
+    """
+
+    name: str
+    query: str
+    key: str
+    value: str
+    rank: int
+    is_turned: bool
+    rounding: int
+    bias: Int32Array | None = field(repr=False)
+    coarser: int
+    table: Int16Array = field(repr=False)
+    inverse: int
+    shift: int
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensors that the operator reads."""
+        return (self.query, self.key, self.value)
+
+
+PictureOperation = Joined | DilatedPool | Softmax
+ArmOperation = PictureOperation | Attention

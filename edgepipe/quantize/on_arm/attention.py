@@ -1,0 +1,75 @@
+"""Attention in integers: scores without rounding, exponentials from a table, one quotient a row."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgepipe.quantize.graph import AttentionNode
+from edgepipe.quantize.integers import Int8Form
+from edgepipe.quantize.on_arm.records import Attention
+from edgepipe.quantize.ranges import Target
+
+_FINEST = 1 / 128  # of exponents; e differs by 0.4 % at most from that of the middle of a step
+_MOST_EXPONENTIAL = (1 << 15) - 1
+_INVERSE_BITS = 48  # of 1 in the inverse of a sum; 17 of them are left for the largest sum
+_MOST_COARSER = 30
+_BELOW_ALL = 32.0  # an exponent that is less than another by this has no weight beside it
+_BIAS_BITS = 29  # of _BELOW_ALL in steps of a score: differences of scores fit int32
+_MOST_FINER = 2.0**16  # steps of the result in one of the values
+
+
+def integer_attention(
+    node: AttentionNode,
+    forms: tuple[Int8Form, Int8Form, Int8Form],
+    name: str,
+    target: Target,
+) -> tuple[Attention, float]:
+    """Return attention in integers, and the one step of its result.
+
+    ``forms`` are queries, keys and values, each with one step.
+    """
+    query, key, value = forms
+    depth = query.shape[-1]
+    added = value.shape[-1 if node.is_turned else -2]
+    unit = node.factor * float(query.scale[0]) * float(key.scale[0])
+    bias, rounding = None, 0
+    if node.bias is not None:
+        rounding = max(0, math.ceil(math.log2(_BELOW_ALL / unit)) - _BIAS_BITS)
+        unit *= 2.0**rounding
+        # What a row has in common changes no share; what is far below the rest has none.
+        below = node.bias - node.bias.max(axis=-1, keepdims=True)
+        least = -((depth << 15) + _BELOW_ALL / unit)
+        bias = np.rint(np.maximum(below / unit, least)).astype(np.int32)
+        bias = bias.reshape((1,) * (len(query.shape) - bias.ndim) + bias.shape)
+    coarser = min(max(0, math.floor(math.log2(_FINEST / unit))), _MOST_COARSER)
+    most = min(_MOST_EXPONENTIAL, ((1 << 31) - 1) // (128 * added))
+    step = float(target.step.max())
+    if not target.is_fixed:
+        step = max(step, float(value.scale[0]) / _MOST_FINER)
+    ratio = float(value.scale[0]) / step
+    shift = min(max(_INVERSE_BITS - math.ceil(math.log2(ratio)), 1), 62)
+    attention = Attention(
+        name=name,
+        query=query.name,
+        key=key.name,
+        value=value.name,
+        rank=len(query.shape),
+        is_turned=node.is_turned,
+        rounding=min(rounding, 31),
+        bias=bias,
+        coarser=coarser,
+        table=_exponentials(unit * 2.0**coarser, most, 1 << (31 - coarser)),
+        inverse=round(ratio * 2**shift),
+        shift=shift,
+    )
+    return attention, step
+
+
+def _exponentials(step: float, most: int, count: int) -> NDArray[np.int16]:
+    """Return ``most * exp(-step * index)`` to the first that rounds to 0, but at most ``count``."""
+    count = min(count, math.ceil(math.log(2 * most) / step) + 1)
+    table: NDArray[np.int16] = np.rint(most * np.exp(-step * np.arange(count))).astype(np.int16)
+    return table

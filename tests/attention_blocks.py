@@ -1,0 +1,156 @@
+"""Attention between two convolutions, as exporters write it: all of it is computed in int8.
+
+Each function reads the pictures ``u`` and ``v``, float[1, 8, 12, 16], and returns the name of a
+picture with the result. The tokens are the pixels, or those of windows of the picture.
+"""
+
+from __future__ import annotations
+
+from ordinary_operators import CHANNELS, HEIGHT, WIDTH, Maker, Parts
+from small_networks import Builder
+
+TOKENS = HEIGHT * WIDTH
+HEADS, EACH = 2, 4
+SHARP = 3.0
+"""The standard deviation of weights of queries and keys: with it, few tokens get most weight."""
+
+
+def _tokens(p: Parts, x: str) -> str:
+    x = p("Reshape", x, p.integers(1, CHANNELS, TOKENS))
+    return p("Transpose", x, perm=[0, 2, 1])
+
+
+def _picture(p: Parts, x: str) -> str:
+    x = p("Transpose", x, perm=[0, 2, 1])
+    return p("Reshape", x, p.integers(1, CHANNELS, HEIGHT, WIDTH))
+
+
+def _linear(p: Parts, x: str, after: int, scale: float = 1.0) -> str:
+    weight = p.values(p.normal(CHANNELS, after) * scale / CHANNELS**0.5)
+    return p("Add", p("MatMul", x, weight), p.weights(after))
+
+
+def scaled_dot_product(b: Builder, u: str, v: str) -> str:
+    """``F.scaled_dot_product_attention``: queries and keys are each scaled by a root."""
+    p = Parts(b, "sdpa")
+    x, root = _tokens(p, u), float(EACH**-0.25)
+    heads = p.integers(1, TOKENS, HEADS, EACH)
+    query, key, value = (
+        p("Reshape", _linear(p, x, CHANNELS, scale), heads) for scale in (SHARP, SHARP, 1)
+    )
+    query = p("Mul", p("Transpose", query, perm=[0, 2, 1, 3]), p.number(root))
+    key = p("Mul", p("Transpose", key, perm=[0, 2, 3, 1]), p.number(root))
+    weights = p("Softmax", p("MatMul", query, key), axis=-1)
+    x = p("MatMul", weights, p("Transpose", value, perm=[0, 2, 1, 3]))
+    x = p("Transpose", x, perm=[0, 2, 1, 3])
+    return _picture(p, p("Reshape", x, p.integers(1, TOKENS, CHANNELS)))
+
+
+def multihead(b: Builder, u: str, v: str) -> str:
+    """``nn.MultiheadAttention`` with tokens first: one projection, and heads as a batch."""
+    p = Parts(b, "multihead")
+    x = p("Transpose", _tokens(p, u), perm=[1, 0, 2])
+    x = _linear(p, x, 3 * CHANNELS, 1.7)
+    x = p("Unsqueeze", p("Reshape", x, p.integers(TOKENS, 1, 3, CHANNELS)), p.integers(0))
+    x = p("Squeeze", p("Transpose", x, perm=[3, 1, 2, 0, 4]), p.integers(3))
+    shape = p.integers(TOKENS, HEADS, EACH)
+    query, key, value = (
+        p("Transpose", p("Reshape", p("Gather", x, p.integer(i), axis=0), shape), perm=[1, 0, 2])
+        for i in range(3)
+    )
+    query = p("Div", query, p.number(EACH**0.5))
+    scores = p("MatMul", query, p("Transpose", key, perm=[0, 2, 1]))
+    x = p("MatMul", p("Softmax", scores, axis=-1), value)
+    x = p("Reshape", p("Transpose", x, perm=[1, 0, 2]), p.integers(TOKENS, CHANNELS))
+    x = p("Gemm", x, p.weights(CHANNELS, CHANNELS), p.weights(CHANNELS), transB=1)
+    x = p("Reshape", x, p.integers(TOKENS, 1, CHANNELS))
+    return _picture(p, p("Transpose", x, perm=[1, 0, 2]))
+
+
+def position_sensitive(b: Builder, u: str, v: str) -> str:
+    """YOLO11's C2PSA: values before weights, and a convolution of the values is added."""
+    p = Parts(b, "psa")
+    half = EACH // 2
+    before = p("Conv", u, p.values(p.normal(2 * CHANNELS, CHANNELS, 1, 1)))
+    x = p("Reshape", before, p.integers(1, HEADS, 2 * EACH, TOKENS))
+    query, key, value = p.split(x, 2, half, half, EACH)
+    scores = p("MatMul", p("Transpose", query, perm=[0, 1, 3, 2]), key)
+    weights = p("Softmax", p("Mul", scores, p.number(half**-0.5)), axis=-1)
+    x = p("MatMul", value, p("Transpose", weights, perm=[0, 1, 3, 2]))
+    picture = p.integers(1, CHANNELS, HEIGHT, WIDTH)
+    values = p("Reshape", value, picture)
+    near = p("Conv", values, p.weights(CHANNELS, 1, 3, 3), group=CHANNELS, pads=[1] * 4)
+    return p("Add", p("Reshape", x, picture), near)
+
+
+def of_patches(b: Builder, u: str, v: str) -> str:
+    """MobileViT: attention among the pixels at one place of all patches of 2x2."""
+    p = Parts(b, "patches")
+    rows, columns = HEIGHT // 2, WIDTH // 2
+    x = p("Reshape", u, p.integers(CHANNELS * rows, 2, columns, 2))
+    x = p("Transpose", x, perm=[0, 2, 1, 3])
+    x = p("Transpose", p("Reshape", x, p.integers(1, CHANNELS, TOKENS // 4, 4)), perm=[0, 3, 2, 1])
+    x = p("Reshape", x, p.integers(4, TOKENS // 4, CHANNELS))
+    x = p("Reshape", _linear(p, x, 3 * CHANNELS, 1.7), p.integers(4, TOKENS // 4, 3, HEADS, EACH))
+    x = p("Transpose", x, perm=[2, 0, 3, 1, 4])
+    query, key, value = (p("Gather", x, p.integer(index), axis=0) for index in range(3))
+    scores = p("MatMul", query, p("Transpose", key, perm=[0, 1, 3, 2]))
+    weights = p("Softmax", p("Mul", scores, p.number(EACH**-0.5)), axis=-1)
+    x = p("Transpose", p("MatMul", weights, value), perm=[0, 2, 1, 3])
+    x = _linear(p, p("Reshape", x, p.integers(4, TOKENS // 4, CHANNELS)), CHANNELS)
+    x = p("Transpose", p("Reshape", x, p.integers(1, 4, TOKENS // 4, CHANNELS)), perm=[0, 3, 2, 1])
+    x = p(
+        "Transpose", p("Reshape", x, p.integers(CHANNELS * rows, columns, 2, 2)), perm=[0, 2, 1, 3]
+    )
+    return p("Reshape", x, p.integers(1, CHANNELS, HEIGHT, WIDTH))
+
+
+def with_positions(b: Builder, u: str, v: str) -> str:
+    """Swin's windows of 4x4: a constant for each pair of places is added to the scores."""
+    p = Parts(b, "windows")
+    down, across, size = HEIGHT // 4, WIDTH // 4, 16
+    x = p("Transpose", u, perm=[0, 2, 3, 1])
+    x = p("Reshape", x, p.integers(1, down, 4, across, 4, CHANNELS))
+    x = p("Transpose", x, perm=[0, 1, 3, 2, 4, 5])
+    x = p("Reshape", x, p.integers(down * across, size, CHANNELS))
+    parts = p.split(_linear(p, x, 3 * CHANNELS, 1.7), 2, *[CHANNELS] * 3)
+    heads = p.integers(down * across, size, HEADS, EACH)
+    query, key, value = (
+        p("Transpose", p("Reshape", part, heads), perm=[0, 2, 1, 3]) for part in parts
+    )
+    query = p("Mul", query, p.number(EACH**-0.5))
+    scores = p("MatMul", query, p("Transpose", key, perm=[0, 1, 3, 2]))
+    scores = p("Add", scores, p.values(p.normal(1, HEADS, size, size)))
+    x = p("MatMul", p("Softmax", scores, axis=-1), value)
+    x = p(
+        "Reshape", p("Transpose", x, perm=[0, 2, 1, 3]), p.integers(down * across, size, CHANNELS)
+    )
+    x = p("Reshape", _linear(p, x, CHANNELS), p.integers(1, down, across, 4, 4, CHANNELS))
+    x = p("Transpose", x, perm=[0, 1, 3, 2, 4, 5])
+    x = p("Reshape", x, p.integers(1, HEIGHT, WIDTH, CHANNELS))
+    return p("Transpose", x, perm=[0, 3, 1, 2])
+
+
+def non_local(b: Builder, u: str, v: str) -> str:
+    """A non-local block: three convolutions, and no heads."""
+    p = Parts(b, "nonlocal")
+    query, key, value = (
+        p("Conv", x, p.values(p.normal(CHANNELS, CHANNELS, 1, 1))) for x in (u, v, v)
+    )
+    flat = p.integers(1, CHANNELS, TOKENS)
+    query, value = (p("Transpose", p("Reshape", x, flat), perm=[0, 2, 1]) for x in (query, value))
+    weights = p("Softmax", p("MatMul", query, p("Reshape", key, flat)), axis=-1)
+    return p("Add", _picture(p, p("MatMul", weights, value)), u)
+
+
+BLOCKS: dict[str, Maker] = {
+    make.__name__: make
+    for make in (
+        scaled_dot_product,
+        multihead,
+        position_sensitive,
+        of_patches,
+        with_positions,
+        non_local,
+    )
+}

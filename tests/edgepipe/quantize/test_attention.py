@@ -1,0 +1,220 @@
+"""Attention in int8: what it computes, what it is near to, and the same bits everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import ordinary_operators
+import pytest
+from attention_blocks import BLOCKS
+from emulated_stage import run_emulated
+from exported_networks.exact import build_exactly, frames, options
+from ordinary_operators import HEIGHT, WIDTH, Parts
+from small_networks import Builder
+from test_float_islands import float_islands
+
+from edgepipe.codegen.arm.stage import compile_arm_stage
+from edgepipe.errors import QuantizeError
+from edgepipe.frontend.network import Network, load_network
+from edgepipe.frontend.preprocess import Preprocess
+from edgepipe.quantize.graph import AttentionNode
+from edgepipe.quantize.integers import Int8Form
+from edgepipe.quantize.on_arm.attention import integer_attention
+from edgepipe.quantize.on_arm.forms import write
+from edgepipe.quantize.options import QuantizeOptions
+from edgepipe.quantize.quantizer import QuantizedNetwork, quantize, understand
+from edgepipe.quantize.ranges import Target
+from edgepipe.runtime.arm_stage import ArmStage
+from edgepipe.tvm_adapter import CompiledModule, IRModule, ModuleBuilder, read_main, run_module
+
+PREPROCESS = Preprocess(width=WIDTH, height=HEIGHT, order="BGR", mean=(120.0,) * 3, std=(60.0,) * 3)
+FRAMES = list(frames(HEIGHT, WIDTH)[:, None])
+SHAPES = {"q": (2, 24, 8), "k": (2, 8, 40), "v": (2, 40, 5)}
+QUERY_STEP, KEY_STEP, VALUE_STEP = 0.03, 0.02, 0.05
+
+
+def loaded(name: str, folder: Path) -> Network:
+    onnx.save(ordinary_operators.network([BLOCKS[name]]), folder / "net.onnx")
+    return load_network(folder / "net.onnx")
+
+
+def quantised(network: Network, **wishes: object) -> QuantizedNetwork:
+    return quantize(network, FRAMES, PREPROCESS, QuantizeOptions(frames=3, **wishes))
+
+
+def values(seed: int = 0) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
+    return {name: random.integers(-128, 128, shape, np.int8) for name, shape in SHAPES.items()}
+
+
+def module(
+    factor: float, bias: np.ndarray | None, step: float, *, is_turned: bool
+) -> tuple[IRModule, float]:
+    """Return one operator as integer Relax, and the step of its result."""
+    node = AttentionNode(
+        name="y", query="q", key="k", value="v", factor=factor, bias=bias, is_turned=is_turned
+    )
+    shapes = dict(SHAPES)
+    if is_turned:
+        shapes["v"] = (2, 5, 40)
+    steps = zip(shapes.items(), (QUERY_STEP, KEY_STEP, VALUE_STEP), strict=True)
+    query, key, value = (
+        Int8Form(name=name, shape=shape, scale=np.array([one])) for (name, shape), one in steps
+    )
+    target = Target(step=np.array([step]))
+    layer, found = integer_attention(node, (query, key, value), "y", target)
+    builder = ModuleBuilder()
+    for name, shape in shapes.items():
+        builder.param(name, shape, "int8")
+    write(builder, layer)
+    return builder.finish(["y"]), found
+
+
+@pytest.mark.parametrize(
+    ("factor", "is_biased", "is_turned"),
+    [
+        (1e-12, False, False),
+        (1e-6, True, False),
+        (0.35, True, False),
+        (0.35, False, True),
+        (30.0, True, True),
+    ],
+)
+def test_attention_is_near_to_the_float_formula_on_the_same_integers(
+    factor: float, is_biased: bool, is_turned: bool
+) -> None:
+    bias = np.random.default_rng(1).normal(0, 2, (24, 40)) if is_biased else None
+    if bias is not None:
+        bias[3:7] += 1e12  # of all in a row
+        bias[8:10, 5:25] -= 1e12  # a mask
+    made, step = module(factor, bias, 0.03, is_turned=is_turned)
+    given = values()
+    scores = np.matmul(given["q"].astype(float), given["k"].astype(float))
+    scores *= factor * QUERY_STEP * KEY_STEP
+    if bias is not None:
+        scores += bias - bias.max(axis=-1, keepdims=True)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    expected = np.matmul(weights, given["v"] * VALUE_STEP) / step
+    if is_turned:
+        given["v"] = np.ascontiguousarray(given["v"].transpose(0, 2, 1))
+    found = run_module(made, given)["y"].astype(float)
+    if is_turned:
+        found = found.transpose(0, 2, 1)
+    assert step == pytest.approx(0.03)
+    assert np.abs(found - np.clip(expected, -128, 127)).max() < 0.9
+
+
+def test_a_result_of_almost_nothing_keeps_its_sums_in_64_bits() -> None:
+    made, step = module(0.35, None, 1e-30, is_turned=False)
+    given = values()
+    given["v"][:] = 1
+    assert step == pytest.approx(VALUE_STEP / 2**16)
+    np.testing.assert_array_equal(run_module(made, given)["y"], 127)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_nothing_in_a_block_with_attention_is_float(name: str, tmp_path: Path) -> None:
+    network = loaded(name, tmp_path)
+    made = quantised(network)
+    assert float_islands(made) == {}
+    assert [type(node) for node in understand(network).nodes].count(AttentionNode) == 1
+    session = onnxruntime.InferenceSession(network.onnx_model.SerializeToString())
+    compiled = CompiledModule(made.module)
+    found = np.stack([compiled.run({made.input_name: picture})["y0"] for picture in FRAMES])
+    expected = np.stack(
+        [
+            session.run(None, {network.input_name: PREPROCESS.normalise(picture)})[0]
+            for picture in FRAMES
+        ]
+    )
+    assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.998
+
+
+@pytest.mark.parametrize("name", ["position_sensitive", "with_positions"])
+def test_a_block_with_attention_is_built_exactly(name: str, tmp_path: Path) -> None:
+    loaded(name, tmp_path)
+    build_exactly(options(tmp_path, tmp_path / "net.onnx", HEIGHT, WIDTH))
+
+
+@pytest.mark.networks
+@pytest.mark.parametrize("name", BLOCKS)
+def test_every_block_with_attention_is_built_exactly(name: str, tmp_path: Path) -> None:
+    loaded(name, tmp_path)
+    build_exactly(options(tmp_path, tmp_path / "net.onnx", HEIGHT, WIDTH))
+
+
+@pytest.fixture(scope="module")
+def every(tmp_path_factory: pytest.TempPathFactory) -> QuantizedNetwork:
+    folder = tmp_path_factory.mktemp("every")
+    onnx.save(ordinary_operators.network(list(BLOCKS.values())), folder / "net.onnx")
+    return quantised(load_network(folder / "net.onnx"))
+
+
+def outputs(made: QuantizedNetwork) -> dict[str, np.ndarray]:
+    return run_module(made.module, {made.input_name: FRAMES[0]})
+
+
+def test_kernels_have_the_bits_of_integer_relax(every: QuantizedNetwork, tmp_path: Path) -> None:
+    compile_arm_stage(every.module, arches=("x86_64",)).write(tmp_path / "stage")
+    with ArmStage(tmp_path / "stage", threads=2) as stage:
+        found = stage.run({every.input_name: FRAMES[0]})
+    for name, value in outputs(every).items():
+        assert found[name].tobytes() == value.tobytes(), name
+
+
+@pytest.mark.cross
+def test_boards_have_the_bits_of_integer_relax(
+    architecture: str, every: QuantizedNetwork, tmp_path: Path
+) -> None:
+    compile_arm_stage(every.module, arches=(architecture,)).write(tmp_path / "stage")
+    expected = outputs(every)
+    given = {every.input_name: FRAMES[0]}
+    found = run_emulated(architecture, tmp_path / "stage", given, expected)
+    for name, value in expected.items():
+        assert found[name].tobytes() == value.tobytes(), name
+
+
+def attention_of(network: Network) -> str:
+    (name,) = (n.name for n in understand(network).nodes if isinstance(n, AttentionNode))
+    return name
+
+
+def test_attention_says_why_it_runs_on_arm_and_is_float_on_request(tmp_path: Path) -> None:
+    network = loaded("with_positions", tmp_path)
+    layer = attention_of(network)
+    assert quantised(network).reasons[layer] == "attention is computed on arm"
+    made = quantised(network, float_layers=(layer,))
+    calls = {binding.name: binding for binding in read_main(made.module).bindings}
+    assert calls[layer].dtype == "float32"
+    assert made.reasons[layer] == "stays float: requested"
+
+
+@pytest.mark.parametrize("name", ["with_positions", "position_sensitive"])
+def test_attention_inside_an_int16_region_stays_int8(name: str, tmp_path: Path) -> None:
+    network = loaded(name, tmp_path)
+    layer = attention_of(network)
+    made = quantised(network, int16_layers=("u..y0",))
+    calls = {binding.name: binding for binding in read_main(made.module).bindings}
+    assert calls[layer].dtype == "int8"
+    with pytest.raises(QuantizeError) as refused:
+        quantised(network, int16_layers=(layer,))
+    assert str(refused.value) == f"layer {layer}: is a mean by attention, which has no int16 form"
+    assert refused.value.hint == "leave it in floating point"
+    assert (refused.value.option, refused.value.value) == ("float_layer", layer)
+
+
+def test_attention_whose_result_is_the_output_stays_float(tmp_path: Path) -> None:
+    builder = Builder()
+    x = builder.conv("image", "features", (8, 3, 3, 3), pads=[1] * 4)
+    parts = Parts(builder, "last")
+    flat = parts("Reshape", x, parts.integers(1, 8, HEIGHT * WIDTH))
+    scores = parts("MatMul", parts("Transpose", flat, perm=[0, 2, 1]), flat)
+    turned = parts("Transpose", parts("Softmax", scores, axis=-1), perm=[0, 2, 1])
+    builder.node("MatMul", [flat, turned], "y")
+    onnx.save(builder.model([1, 3, HEIGHT, WIDTH], {"y": 3}), tmp_path / "net.onnx")
+    made = quantised(load_network(tmp_path / "net.onnx"))
+    assert made.reasons["y"] == "stays float: only results depend on it"
