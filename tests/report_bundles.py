@@ -106,3 +106,43 @@ def statistics(stages: Mapping[str, float], **changes: Any) -> dict[str, Any]:
         ],
         **changes,
     }
+
+
+def trace(stages: Mapping[str, float], frames: int = 20, first: int = 0) -> dict[str, Any]:
+    """Return a trace as a pipeline writes it: a thread for each stage, given their times in ms.
+
+    Every stage starts a frame as soon as the stage before it has finished it. The first frame has
+    the number ``first``; filling a frame takes 0.5 ms.
+    """
+    events: list[dict[str, Any]] = [
+        {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "edgepipe pipeline"}}
+    ]
+    names = ["source", *(f"stage thread {name}" for name in stages)]
+    for thread, name in enumerate(names, 1):
+        events.append(
+            {"ph": "M", "name": "thread_name", "pid": 1, "tid": thread, "args": {"name": name}}
+        )
+    free = dict.fromkeys(stages, 0.0)
+    for frame in range(first, first + frames):
+        begin = min(free.values())
+        events.append(_slice(1, "fill", frame, begin, 0.5))
+        ready = begin + 0.5
+        for thread, (name, ms) in enumerate(stages.items(), 2):
+            start = max(ready, free[name])
+            events.append(_slice(thread, name, frame, start, ms))
+            ready = free[name] = start + ms
+        events.append({"ph": "C", "pid": 1, "tid": 0, "ts": 1e3 * ready, "name": "waiting"})
+    return {"displayTimeUnit": "ms", "otherData": {"frames": frames}, "traceEvents": events}
+
+
+def _slice(thread: int, name: str, frame: int, begin_ms: float, ms: float) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "pid": 1,
+        "tid": thread,
+        "ts": 1e3 * begin_ms,
+        "name": name,
+        "cat": "stage",
+        "dur": 1e3 * ms,
+        "args": {"frame": frame},
+    }

@@ -101,7 +101,7 @@ def _measured(this: Measurement | None, other: Measurement | None) -> tuple[Figu
     if this is None or other is None:
         return ()
     known = {stage.name: stage.mean_ms for stage in other.stages}
-    rows = [
+    rows: list[tuple[str, str, float | None, float | None]] = [
         ("frames per second", "1/s", this.frames_per_second, other.frames_per_second),
         ("latency, median", "ms", this.latency_median_ms, other.latency_median_ms),
         ("latency, p99", "ms", this.latency_p99_ms, other.latency_p99_ms),
@@ -116,6 +116,7 @@ def _measured(this: Measurement | None, other: Measurement | None) -> tuple[Figu
     return tuple(
         Figure(name=f"measured: {name}", unit=unit, this=one, other=two)
         for name, unit, one, two in rows
+        if one is not None and two is not None  # a trace does not tell what was dropped
     )
 
 

@@ -1,8 +1,8 @@
-"""Read the statistics of a run of a bundle, in every form in which edgepipe's programs write them.
+"""Read what a run of a bundle measured: its statistics, its trace, or both.
 
 ``edgepipe-run --json`` ends with a line of them, ``edgepipe top --json`` prints lines of them,
 ``edgepipe bench`` writes those of its pipelined run, and ``PipelineStatistics::json()`` returns
-them alone. Of several lines, the last one counts.
+them alone. Of several lines, the last one counts. A trace is known by its content.
 """
 
 from __future__ import annotations
@@ -16,30 +16,78 @@ from typing import Any
 from edgepipe.bundle_report.model import MeasuredStage, Measurement, Report
 from edgepipe.bundle_report.reading import MOST_SLOTS, stage_times, threads_of
 from edgepipe.bundle_report.timeline import timeline
+from edgepipe.bundle_report.trace import REMEDY as TRACE_REMEDY
+from edgepipe.bundle_report.trace import Trace, in_words, is_trace, read_trace
 from edgepipe.errors import BundleError
 from edgepipe.runtime.statistics import Statistics, check_types, statistics_from_json
 
-_REMEDY = "give the JSON that `edgepipe-run`, `edgepipe bench` or `edgepipe top` writes"
+_REMEDY = "give the JSON that `edgepipe-run`, `edgepipe bench` or `edgepipe top` writes, or a trace"
 _MOST_BYTES = 1 << 28
 
 
-def with_measurement(report: Report, path: Path) -> Report:
-    """Return the report with the measurement in the file at ``path``.
+def with_measurement(report: Report, path: Path, trace: Path | None = None) -> Report:
+    """Return the report with the measurement in the file at ``path``: statistics or a trace.
 
-    Raises BundleError for a file without statistics, and for those of another pipeline.
+    The timeline shows frames of the trace, if there is one: ``trace``, beside statistics, is
+    another file of the same run. Raises BundleError for files with neither, and for those of
+    another pipeline.
     """
-    found, device = _read(path)
+    text = _text(path)
+    if is_trace(text):
+        if trace is not None:
+            raise BundleError(
+                f"{path}: is a trace, as {trace} is, expected statistics",
+                hint="give only one of them, or the statistics of the run, too",
+            )
+        found = _trace(report, path, text).measurement(report.stages)
+    else:
+        found = _measurement(report, path, text)
+    if trace is not None:
+        recorded = read_trace_of(report, trace)
+        found = dataclasses.replace(
+            found, trace=recorded.source, timeline=recorded.timeline(len(report.stages))
+        )
+    return dataclasses.replace(report, measurement=found)
+
+
+def with_trace(report: Report, path: Path) -> Report:
+    """Return the report with the measurement in the trace at ``path``.
+
+    Raises BundleError for a file that is no trace, and for that of another pipeline.
+    """
+    found = read_trace_of(report, path).measurement(report.stages)
+    return dataclasses.replace(report, measurement=found)
+
+
+def read_trace_of(report: Report, path: Path) -> Trace:
+    """Return the trace at ``path`` of a run of the report's bundle; raise BundleError if not."""
+    text = _text(path)
+    if not is_trace(text):
+        raise BundleError(
+            f"{path}: found no trace, expected an object of JSON with traceEvents",
+            hint=TRACE_REMEDY,
+        )
+    return _trace(report, path, text)
+
+
+def _trace(report: Report, path: Path, text: str) -> Trace:
+    return read_trace(path, text, report.name, [stage.name for stage in report.stages])
+
+
+def _measurement(report: Report, path: Path, text: str) -> Measurement:
+    """Return what the statistics in a file's text say."""
+    found, device = _read(path, text)
     names = [stage.name for stage in found.stages]
     expected = [stage.name for stage in report.stages]
     if names != expected:
         raise BundleError(
-            f"{path}: statistics of stages {_list(names)}, expected those of {report.name}: "
-            f"{_list(expected)}",
+            f"{path}: statistics of stages {in_words(names)}, expected those of {report.name}: "
+            f"{in_words(expected)}",
             hint="give the statistics of a run of this bundle",
         )
     times = stage_times(report.stages, [stage.busy.mean_ms for stage in found.stages])
     threads = threads_of(report.stages, report.prediction.arm_cores)
-    measurement = Measurement(
+    return Measurement(
         source=path.name,
         device=device,
         delivered=found.delivered,
@@ -59,15 +107,15 @@ def with_measurement(report: Report, path: Path) -> Report:
             )
             for stage in found.stages
         ),
+        trace="",
         timeline=timeline(times, threads, found.slots, 0.0),
     )
-    return dataclasses.replace(report, measurement=measurement)
 
 
-def _read(path: Path) -> tuple[Statistics, str]:
-    """Return the last statistics in a file, and the device that they name, or ""."""
+def _read(path: Path, text: str) -> tuple[Statistics, str]:
+    """Return the last statistics in a file's text, and the device that they name, or ""."""
     last: tuple[Mapping[str, Any], str] | None = None
-    for record in _records(path):
+    for record in _records(text):
         last = _pipeline(record) or last
     if last is None:
         raise BundleError(
@@ -92,18 +140,21 @@ def _read(path: Path) -> tuple[Statistics, str]:
     return statistics, device
 
 
-def _records(path: Path) -> Iterator[Any]:
-    """Yield the JSON values of a file: the whole file is one, or every line is."""
+def _text(path: Path) -> str:
     try:
         size = path.stat().st_size
         if size > _MOST_BYTES:
             raise BundleError(
                 f"{path}: {size} bytes, expected at most {_MOST_BYTES}",
-                hint="give only the last line, which has the statistics",
+                hint="give only the last line, which has the statistics, or a shorter trace",
             )
-        text = path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError as cause:
         raise BundleError(f"{path}: cannot be read ({cause.strerror})", hint=_REMEDY) from cause
+
+
+def _records(text: str) -> Iterator[Any]:
+    """Yield the JSON values in a file's text: it is one of them, or every line is."""
     try:
         yield json.loads(text)
         return
@@ -131,8 +182,3 @@ def _pipeline(record: Any) -> tuple[Mapping[str, Any], str] | None:
     if not isinstance(figures, dict) or "stages" not in figures:
         return None
     return figures, device
-
-
-def _list(names: list[str], most: int = 6) -> str:
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "none"

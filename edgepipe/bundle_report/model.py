@@ -150,9 +150,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """Some frames of a pipeline that is full, the first of them number 1.
+    """Some frames of a pipeline.
 
-    A lane is a thread. ``ms`` is the length of the shown time.
+    A lane is a thread. ``ms`` is the length of the shown time. In a trace, frames have their
+    numbers in the run; otherwise the pipeline is full, and the first shown frame is number 1.
     """
 
     lanes: tuple[str, ...]
@@ -232,22 +233,24 @@ class MeasuredStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What a run's statistics say.
+    """What a run's statistics or its trace say.
 
-    The statistics have no times of single frames: the timeline follows from the stages' mean times.
-    ``device`` is that of the VTA stages, "" if the statistics do not name it.
+    ``device`` is that of the VTA stages, "" if it is not known. ``dropped`` and ``slots`` are None
+    if only a trace is known. ``trace`` is the file with the times of single frames, of which the
+    timeline shows some; if it is "", the timeline follows from the stages' mean times.
     """
 
     source: str
     device: str
     delivered: int
-    dropped: int
+    dropped: int | None
     failed: int
-    slots: int
+    slots: int | None
     frames_per_second: float
     latency_median_ms: float
     latency_p99_ms: float
     stages: tuple[MeasuredStage, ...]
+    trace: str
     timeline: Timeline
 
 

@@ -7,13 +7,14 @@ import json
 from typing import Any
 
 from edgepipe.bundle_report.comparison import Comparison
-from edgepipe.bundle_report.model import Cut, Measurement, Report
+from edgepipe.bundle_report.model import Cut, Measurement, Report, Timeline
 from edgepipe.names import printable
 from edgepipe.report.table import format_table
 
 _MEBIBYTE = 1 << 20
 _BEST_CUTS = 5
 _WIDEST = 44
+_TIMELINE_CELLS = 72
 
 
 def to_json(report: Report, comparison: Comparison | None = None) -> str:
@@ -43,6 +44,7 @@ def to_text(report: Report, comparison: Comparison | None = None) -> str:
     parts.append(_what_if(report))
     if report.measurement is not None:
         parts.append(_measurement(report, report.measurement))
+        parts.append(_timelines(report, report.measurement))
     if comparison is not None:
         parts.append(_comparison(report, comparison))
     return "\n\n".join(parts) + "\n"
@@ -150,7 +152,9 @@ def _measurement(report: Report, found: Measurement) -> str:
     head = printable(
         f"measured ({found.source}{device}): {found.frames_per_second:.2f} frames per second, "
         f"latency {found.latency_median_ms:.2f} ms (median), {found.latency_p99_ms:.2f} ms (p99); "
-        f"{found.delivered} frames delivered, {found.dropped} dropped, {found.failed} failed"
+        f"{found.delivered} frames delivered, "
+        + ("" if found.dropped is None else f"{found.dropped} dropped, ")
+        + f"{found.failed} failed"
     )
     rows = [
         [
@@ -165,6 +169,36 @@ def _measurement(report: Report, found: Measurement) -> str:
     ]
     header = ["stage", "ms by the model", "ms measured", "ratio", "p99", "busy"]
     return head + "\n" + format_table(header, rows)
+
+
+def _timelines(report: Report, found: Measurement) -> str:
+    """Draw the predicted and the measured timeline; a digit is the last one of a frame's number."""
+    drawn = "as they ran" if found.trace else "drawn from mean times"
+    origin = f"measured ({found.trace or found.source}), frames {drawn}"
+    return "\n".join(
+        [
+            *_timeline("by the model", report.prediction.timeline),
+            *_timeline(printable(origin), found.timeline),
+        ]
+    )
+
+
+def _timeline(title: str, timeline: Timeline) -> list[str]:
+    lanes = [[" "] * _TIMELINE_CELLS for _ in timeline.lanes]
+    scale = _TIMELINE_CELLS / timeline.ms if timeline.ms else 0.0
+    for run in timeline.runs:
+        first = min(int(run.begin_ms * scale), _TIMELINE_CELLS - 1)
+        end = max(first + 1, round(run.end_ms * scale))
+        lanes[run.lane][first:end] = str(run.frame % 10) * (min(end, _TIMELINE_CELLS) - first)
+    names = [printable(_short(name, 16)) for name in timeline.lanes]
+    width = max(map(len, names), default=0)
+    return [
+        f"timeline {title}, {timeline.ms:.2f} ms:",
+        *(
+            f"  {name:<{width}} |{''.join(cells)}|"
+            for name, cells in zip(names, lanes, strict=True)
+        ),
+    ]
 
 
 def _comparison(report: Report, comparison: Comparison) -> str:

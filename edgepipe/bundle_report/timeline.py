@@ -11,6 +11,11 @@ _SHOWN = 4  # frames
 _MOST_RUNS = 600
 
 
+def frames_shown(stages: int) -> int:
+    """Return how many frames a timeline of a pipeline with so many stages shows."""
+    return max(1, min(_SHOWN, _MOST_RUNS // max(stages, 1)))
+
+
 def timeline(
     stages: Sequence[StageTime], threads: Mapping[str, int], slots: int, hop_ms: float
 ) -> Timeline:
@@ -19,7 +24,7 @@ def timeline(
     Every run begins after its hop of ``hop_ms`` milliseconds, so hops show as gaps.
     """
     first = 2 * slots + 2 * len(stages)
-    shown = max(1, min(_SHOWN, _MOST_RUNS // max(len(stages), 1)))
+    shown = frames_shown(len(stages))
     runs = simulate(stages, threads, slots, hop_ms, frames=first + shown + slots)
     own = [run for run in runs if first <= run.frame < first + shown]
     begin, end = min(run.begin_ms for run in own), max(run.end_ms for run in own)

@@ -9,7 +9,7 @@ from typing import Any
 
 from edgepipe.bundle_report import page_file, text
 from edgepipe.bundle_report.comparison import compare
-from edgepipe.bundle_report.measured import with_measurement
+from edgepipe.bundle_report.measured import with_measurement, with_trace
 from edgepipe.bundle_report.reading import read_report
 from edgepipe.cli import output_file
 from edgepipe.cli.arguments import add_command
@@ -20,12 +20,14 @@ Show a bundle: its network with the device of every operator and the reason, wha
 stages take by the timing model, memory, the pipeline's timeline, and what other cuts would give."""
 EPILOG = """\
 The page is one file that loads nothing. RUN is the output of `edgepipe-run BUNDLE --json`, or of
-`edgepipe top --json` while the bundle runs.
+`edgepipe top --json` while the bundle runs, or what `edgepipe-run BUNDLE --trace FILE` writes.
 
 examples:
   edgepipe report net.edgepipe -o report.html
   edgepipe-run net.edgepipe --device timed --golden --json > run.jsonl
   edgepipe report net.edgepipe --run run.jsonl -o report.html
+  edgepipe-run net.edgepipe --golden --json --trace trace.json > run.jsonl
+  edgepipe report net.edgepipe --run run.jsonl --trace trace.json -o report.html
   edgepipe report net.edgepipe --compare other.edgepipe --format text
   edgepipe report net.edgepipe --run after.jsonl --compare-run before.jsonl
 """
@@ -43,6 +45,12 @@ def add_parser(commands: Any) -> None:
         metavar="RUN",
         type=Path,
         help="show what this run measured beside what the model predicts",
+    )
+    parser.add_argument(
+        "--trace",
+        metavar="TRACE",
+        type=Path,
+        help="show single frames of this trace in the timeline: of --run, or alone",
     )
     parser.add_argument(
         "--compare", metavar="OTHER", type=Path, help="compare with this bundle, too"
@@ -67,16 +75,24 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print or write the report; raise ``BundleError`` for a run without one to compare."""
     if options.output is not None:
-        read = (options.bundle, options.measured, options.compare, options.compare_run)
+        read = (
+            options.bundle,
+            options.measured,
+            options.trace,
+            options.compare,
+            options.compare_run,
+        )
         output_file.check(options.output, [each for each in read if each is not None])
-    if options.compare_run is not None and options.measured is None:
+    if options.compare_run is not None and options.measured is None and options.trace is None:
         raise BundleError(
             f"--compare-run {options.compare_run}: there is no run to compare it with",
             hint="give the run of the bundle, too: --run RUN",
         )
     plain = report = read_report(options.bundle)
     if options.measured is not None:
-        report = with_measurement(report, options.measured)
+        report = with_measurement(report, options.measured, options.trace)
+    elif options.trace is not None:
+        report = with_trace(report, options.trace)
     other = plain if options.compare is None else read_report(options.compare)
     if options.compare_run is not None:
         other = with_measurement(other, options.compare_run)

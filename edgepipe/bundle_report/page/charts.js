@@ -12,13 +12,17 @@ function drawTimelines() {
     `${prediction.frames_per_second.toFixed(1)} frames per second`, prediction.timeline)];
   if (measurement) {
     const where = measurement.device ? ` on ${measurement.device}` : "";
+    const dropped = measurement.dropped === null ? "" : `${measurement.dropped} dropped, `;
     parts.push(...timeline(parent, `Measured${where}, ${measurement.source}: ` +
       `${measurement.frames_per_second.toFixed(1)} frames per second, ${measurement.delivered} delivered, ` +
-      `${measurement.dropped} dropped, ${measurement.failed} failed`, measurement.timeline));
-    parts.push(make("p", { class: "note", text: "Statistics have no times of single frames: the lower chart is drawn from " +
-      "the stages' measured mean times. The two charts have different scales." }));
+      `${dropped}${measurement.failed} failed`, measurement.timeline));
+    parts.push(make("p", { class: "note", text: (measurement.trace
+      ? `The lower chart shows frames from the middle of ${measurement.trace} as they ran, with their numbers in the run.`
+      : "Statistics have no times of single frames: the lower chart is drawn from the stages' measured mean times.") +
+      " The two charts have different scales." }));
   }
-  parts.push(make("p", { class: "note", text: "A full pipeline, from the begin of one frame to the end of the last one shown. " +
+  parts.push(make("p", { class: "note", text: (measurement?.trace ? "The model's pipeline is full. A chart goes " : "A full pipeline, ") +
+    "from the begin of one frame to the end of the last one shown. " +
     "A lane is a thread; a number is a frame. A lane without gaps limits the rate." }));
   parent.replaceChildren(...parts);
 }
@@ -38,7 +42,8 @@ function timeline(parent, title, found) {
       svg("title", { text: `${stage.name}, frame ${run.frame}: ${milliseconds(run.begin_ms)} to ${milliseconds(run.end_ms)}` }),
       svg("rect", { ...box, rx: 3 }),
     ]);
-    if (box.width > 18) drawn.append(svg("text", { x: box.x + 4, y: box.y + 17, text: String(run.frame) }));
+    const number = String(run.frame);
+    if (box.width > 10 + 8 * number.length) drawn.append(svg("text", { x: box.x + 4, y: box.y + 17, text: number }));
     chart.append(drawn);
   }
   const y = height - kLane.axis + 4;

@@ -14,7 +14,7 @@ from edgepipe.bundle_report.model import Report
 from edgepipe.errors import BundleError
 
 TIMES = {"arm0": 2.0, "vta1": 6.0, "arm2": 1.0}
-REMEDY = "give the JSON that `edgepipe-run`, `edgepipe bench` or `edgepipe top` writes"
+REMEDY = "give the JSON that `edgepipe-run`, `edgepipe bench` or `edgepipe top` writes, or a trace"
 
 
 def line(**changes: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def refused(report: Report, path: Path) -> tuple[str, str]:
     [
         ("", "found no statistics, expected an object of JSON with them"),
         ("[1, 2]", "found no statistics"),
-        ('{"traceEvents": []}', "found no statistics"),
+        ('{"events": []}', "found no statistics"),
         ("\x00\xff", "found no statistics"),
         ('{"pipelined": 3}', "found no statistics"),
         ('{"stages": 3}', "the statistics are damaged, or of another version"),
@@ -113,7 +113,7 @@ def test_a_file_that_is_too_large_is_not_read(report: Report, tmp_path: Path) ->
         stream.truncate(1 << 40)
     message, hint = refused(report, path)
     assert "1099511627776 bytes, expected at most 268435456" in message
-    assert hint == "give only the last line, which has the statistics"
+    assert hint == "give only the last line, which has the statistics, or a shorter trace"
 
 
 def test_statistics_of_another_bundle_are_refused(report: Report, tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from live_page import open_browser, text_of
-from report_bundles import statistics
+from report_bundles import statistics, trace
 from selenium.webdriver.common.keys import Keys
 
 from edgepipe.bundle_report.comparison import compare
-from edgepipe.bundle_report.measured import with_measurement
+from edgepipe.bundle_report.measured import with_measurement, with_trace
 from edgepipe.bundle_report.model import Report
 from edgepipe.bundle_report.page_file import to_page
 from edgepipe.bundle_report.reading import read_report
@@ -101,6 +101,23 @@ def test_the_page_shows_the_report_and_loads_nothing(page: Any, report: Report) 
     assert page.execute_script("return !document.getElementById('comparison').hidden")
     assert page.execute_script(LOADED) == []
     assert page.get_log("browser") == []
+
+
+def test_the_measured_timeline_shows_the_frames_of_a_trace(
+    browser: Any, report: Report, tmp_path: Path
+) -> None:
+    recorded = tmp_path / "trace.json"
+    recorded.write_text(json.dumps(trace({"arm0": 2.0, "vta1": 6.0, "arm2": 1.0}, first=100)))
+    show(browser, tmp_path, to_page(with_trace(report, recorded)))
+    text = text_of(browser, "timelines")
+    assert "Measured, trace.json: 166.7 frames per second, 20 delivered, 0 failed" in text
+    assert "shows frames from the middle of trace.json as they ran" in text
+    charts = "return document.querySelectorAll('#timelines svg').length"
+    assert browser.execute_script(charts) == 2
+    numbers = """return [...document.querySelectorAll('#timelines svg:last-of-type .run text')]
+      .map((one) => one.textContent)"""
+    assert {"108", "109", "110", "111"} <= {*browser.execute_script(numbers)}
+    assert browser.get_log("browser") == []
 
 
 def test_a_click_on_an_operator_gives_reason_and_cost(page: Any, report: Report) -> None:

@@ -42,6 +42,30 @@ def test_a_run_of_the_program_is_shown_beside_the_prediction(built, tmp_path, ca
     assert "20 frames delivered" in printed
 
 
+def test_a_trace_of_the_program_is_shown_beside_the_prediction(built, tmp_path, capsys):
+    recorded = tmp_path / "trace.json"
+    ran = run_cpp(
+        "edgepipe-run", built, "--golden", "--frames", "20", "--json", "--trace", recorded
+    )
+    assert ran.returncode == 0, ran.stderr
+    (tmp_path / "run.jsonl").write_text(ran.stdout)
+    assert run("report", built, "--run", recorded) == 0
+    alone = capsys.readouterr().out
+    assert "measured (trace.json): " in alone
+    assert "20 frames delivered, 0 failed" in alone
+    assert "timeline measured (trace.json), frames as they ran, " in alone
+    assert run("report", built, "--run", tmp_path / "run.jsonl", "--trace", recorded) == 0
+    both = capsys.readouterr().out
+    assert "20 frames delivered, 0 dropped, 0 failed" in both
+    timeline = "timeline measured (trace.json)"
+    assert alone.split(timeline)[1] == both.split(timeline)[1]
+    assert run("report", built, "--trace", recorded, "--format", "json") == 0
+    table = json.loads(capsys.readouterr().out)
+    assert {run["stage"] for run in table["measurement"]["timeline"]["runs"]} == {
+        *range(len(table["stages"]))
+    }
+
+
 def test_two_bundles_are_compared(built, capsys):
     assert run("report", built, "--compare", built) == 0
     assert "compared with another bundle:" in capsys.readouterr().out
