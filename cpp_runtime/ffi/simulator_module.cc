@@ -7,7 +7,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "array.h"
 #include "edgepipe/accelerator.h"
@@ -21,6 +23,19 @@ namespace edgepipe::binding {
 namespace {
 
 namespace ffi = tvm::ffi;
+
+std::vector<MemoryRange> ranges_of(const std::string& text) {
+  std::vector<MemoryRange> ranges;
+  for (const nlohmann::json& range : nlohmann::json::parse(text)) {
+    const auto kind = range.at(2).get<std::string>();
+    ranges.push_back({.address = range.at(0).get<std::uint64_t>(),
+                      .bytes = range.at(1).get<std::size_t>(),
+                      .access = kind == "const"   ? Access::kConstant
+                                : kind == "input" ? Access::kRead
+                                                  : Access::kReadWrite});
+  }
+  return ranges;
+}
 
 class SimulatorModule final : public Methods<SimulatorModule> {
  public:
@@ -64,9 +79,12 @@ class SimulatorModule final : public Methods<SimulatorModule> {
     if (!bytes.empty()) std::memcpy(bytes.data(), memory, bytes.size());
   }
 
-  void run(std::int64_t address, std::int64_t count, double timeout_s) {
+  void run(std::int64_t address, std::int64_t count, double timeout_s,
+           const std::string& ranges_json) {
+    const std::vector<MemoryRange> ranges = ranges_of(ranges_json);
     Submission submission{.address = static_cast<std::uint64_t>(address),
-                          .count = static_cast<std::uint32_t>(count)};
+                          .count = static_cast<std::uint32_t>(count),
+                          .ranges = ranges};
     if (timeout_s > 0) {
       submission.time_limit = std::chrono::duration_cast<std::chrono::nanoseconds>(
           std::chrono::duration<double>(timeout_s));

@@ -13,7 +13,10 @@ namespace edgepipe::binding {
 ///
 ///   allocate(bytes) -> address, free(address)      zeroed device memory
 ///   write(address, array), read(address, tensor)   inside one allocation
-///   run(address, count, timeout_s)                 count instructions; 0 s: no limit
+///   run(address, count, timeout_s, ranges)         count instructions; 0 s: no limit
+///
+/// `ranges` is JSON: [[address, bytes, kind of region], ...], all that the program may access, or
+/// [] for all memory.
 tvm::ffi::Module open_simulator(const std::string& accelerator_json, const std::string& kernel,
                                 std::int64_t arena_bytes, std::int64_t base_address);
 

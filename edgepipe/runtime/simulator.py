@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,9 +102,20 @@ class Simulator(Handle):
 
     # ---- running -------------------------------------------------------------------------------
 
-    def run(self, address: int, count: int, *, timeout_s: float = 0.0) -> None:
-        """Run ``count`` instructions at a device address; a timeout of 0 means no limit."""
-        self._call("run", address, count, timeout_s)
+    def run(
+        self,
+        address: int,
+        count: int,
+        *,
+        timeout_s: float = 0.0,
+        ranges: Sequence[tuple[int, int, RegionKind]] = (),
+    ) -> None:
+        """Run ``count`` instructions at a device address; a timeout of 0 means no limit.
+
+        ``ranges`` are addresses, bytes and kinds of the regions that the program may access; none
+        means all memory. The content of const regions must not change between runs.
+        """
+        self._call("run", address, count, timeout_s, json.dumps(ranges))
 
     def run_instructions(self, instructions: UInt64Array, *, timeout_s: float = 0.0) -> None:
         """Place ``instructions`` uint64[n, 2] in device memory for one run.
@@ -180,7 +191,8 @@ class Simulator(Handle):
             addresses.append(self.allocate(words.nbytes))
             self.write(addresses[-1], words)
             outputs = {r.name: (bases[r.name], r.bytes) for r in program.outputs}
-            yield LoadedProgram(self, addresses[-1], len(words), outputs)
+            ranges = tuple((bases[r.name], r.bytes, r.kind) for r in program.regions)
+            yield LoadedProgram(self, addresses[-1], len(words), outputs, ranges)
         finally:
             for address in addresses:
                 self.free(address)
@@ -206,10 +218,11 @@ class LoadedProgram:
     address: int
     count: int
     regions: Mapping[str, tuple[int, int]]
+    ranges: tuple[tuple[int, int, RegionKind], ...]
 
     def run(self) -> None:
         """Run the program once. The first run also checks it; later runs reuse the verdict."""
-        self.simulator.run(self.address, self.count)
+        self.simulator.run(self.address, self.count, ranges=self.ranges)
 
     def outputs(self) -> dict[str, UInt8Array]:
         """Return the outputs' bytes by name.

@@ -265,11 +265,12 @@ class AccessChecker:
         if footprint.fault:
             raise self._fault(access.index, footprint.fault)
         self._read(access, self._acc, footprint.dst)
+        # Before the check: later steps may shift by what an earlier one wrote.
+        self._distances[footprint.dst] = _UNKNOWN
         if footprint.src is not None:
             self._read(access, self._acc, footprint.src)
             if self._is_chisel and code == AluOp.SHR:
                 self._check_distances(access, footprint.src)
-        self._distances[footprint.dst] = _UNKNOWN
         self._write(access, self._acc, footprint.dst)
         self._write(access, self._out, footprint.dst)
 

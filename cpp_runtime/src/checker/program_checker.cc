@@ -11,6 +11,7 @@
 #include "checker/dram_span.h"
 #include "checker/module_schedule.h"
 #include "checker/rule_errors.h"
+#include "checker/shift_distances.h"
 #include "checker/step_footprints.h"
 #include "isa/instruction_steps.h"
 
@@ -73,6 +74,10 @@ bool is_identity(const Instruction& i) {
          (i.alu_opcode == AluOp::kAdd || i.alu_opcode == AluOp::kShr);
 }
 
+bool is_vector_shift(const Instruction& i) {
+  return i.opcode == Opcode::kAlu && i.use_imm == 0 && i.alu_opcode == AluOp::kShr;
+}
+
 class Checker {
  public:
   Checker(const Accelerator& accelerator, const DeviceMemory& memory, const ProgramContext& context)
@@ -88,6 +93,7 @@ class Checker {
         wgt_(accelerator.wgt_depth()),
         acc_(accelerator.acc_depth()),
         out_(accelerator.acc_depth()),
+        distances_(accelerator),
         footprints_(accelerator) {}
 
   Result<CheckedProgram> run(std::span<const InstructionWord> words) {
@@ -102,10 +108,14 @@ class Checker {
 
   /// The verdict on a copy of `like` that differs only in addresses; none if it is not such a
   /// copy. Whatever does not depend on addresses (tokens, SRAM, uops, hazards) also holds for the
-  /// copy, so only accesses to device memory are checked.
+  /// copy, so only accesses to device memory are checked. Distances of shifts that are limited
+  /// depend on addresses: a copy of a program that has them is checked from the start.
   std::optional<Result<CheckedProgram>> run_like(std::span<const InstructionWord> words,
                                                  const CheckedProgram& like) {
     if (words.size() != like.words.size() || !decode_all(words).ok()) return std::nullopt;
+    if (distances_.are_limited() && std::ranges::any_of(program_, is_vector_shift)) {
+      return std::nullopt;
+    }
     checked_ = like;
     begin(words);
     std::size_t visited = 0;
@@ -227,6 +237,7 @@ class Checker {
     }
     mark(acc_.initialised, {i.sram_base, end}, 1);
     mark(out_.mirrors_acc, {i.sram_base, end}, 0);
+    if (distances_.are_limited()) distances_.load(i, constants_of(checked_.steps.back()));
     return {};
   }
 
@@ -332,6 +343,15 @@ class Checker {
     });
   }
 
+  /// The target of a LOAD if its content never changes, otherwise null.
+  [[nodiscard]] const std::byte* constants_of(const CheckedInstruction& load) const {
+    if (load.dram == nullptr) return nullptr;
+    const auto range = range_of(dram_span(accelerator_, load.instruction));
+    const bool constant =
+        range != ranges_.end() && range->access == Access::kConstant && !is_written(*range);
+    return constant ? load.dram : nullptr;
+  }
+
   Status check_range(const Instruction& i, const DramSpan& span, Range range) const {
     if (ranges_.empty()) return {};
     const std::string what =
@@ -370,6 +390,7 @@ class Checker {
     if (touched.in_range && !touched.hazardous &&
         (!reads || (read_tiles(inp_, touched.src) && read_tiles(wgt_, touched.wgt))) &&
         write_accs(touched.dst, reads, reads)) {
+      distances_.overwrite(touched.dst);
       return {};
     }
     const bool good = every_step(
@@ -378,6 +399,7 @@ class Checker {
                  write_acc(dst, reads, reads);
         });
     begin_instruction();
+    if (good) distances_.overwrite(touched.dst);
     return good ? Status() : std::move(failure_);
   }
 
@@ -393,14 +415,31 @@ class Checker {
     const StepFootprint& touched = footprints_.of(i, uops_of(i), checked_.uop_sources.size());
     if (touched.in_range && !touched.hazardous && (!reads || read_accs(touched.src)) &&
         write_accs(touched.dst, true, true)) {
-      return {};
+      return check_distances(i, touched);
     }
     const bool good = every_step(i, uop_.data() + i.uop_begin,
                                  [&](std::uint32_t dst, std::uint32_t src, std::uint32_t) {
                                    return (!reads || read_acc(src)) && write_acc(dst, true, true);
                                  });
     begin_instruction();
-    return good ? Status() : std::move(failure_);
+    return good ? check_distances(i, touched) : std::move(failure_);
+  }
+
+  // An entry that the instruction itself writes is no longer a known distance in its later steps.
+  Status check_distances(const Instruction& i, const StepFootprint& touched) {
+    distances_.overwrite(touched.dst);
+    if (!is_vector_shift(i)) return {};
+    const std::optional<ShiftDistances::Unsafe> unsafe = distances_.find_unsafe(touched.src);
+    if (!unsafe) return {};
+    const std::string what = "shifts by the vector in acc entry " + std::to_string(unsafe->entry);
+    return errors_.broken(
+        unsafe->lanes == ShiftDistances::Lanes::kLeft
+            ? what +
+                  ", of which a lane is negative, and this accelerator does not shift left; "
+                  "expected distances from 0 to 15"
+            : what +
+                  ", which is not constant, and this accelerator does not shift left; "
+                  "expected distances that are loaded from a constant region");
   }
 
   /// Whether an instruction has no immediate, or dst and src of all of its steps are equal.
@@ -544,6 +583,7 @@ class Checker {
   Touches wgt_;
   AccEntries acc_;
   OutEntries out_;
+  ShiftDistances distances_;
   StepFootprints footprints_;
   // Starts beyond the hazard distance from 0, the initial last_write_step.
   std::uint64_t step_ = std::uint64_t{1} << 32;

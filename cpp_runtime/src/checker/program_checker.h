@@ -57,9 +57,11 @@ struct ProgramContext {
 
 /// Checks a program: encoding, token balance, deadlock, bounds of every SRAM and DRAM access,
 /// reads of uninitialised SRAM, accesses of two modules that no token orders (SRAM and DRAM),
-/// acc hazards, one FINISH at the end that waits for everything. With ranges, also that every
-/// access to device memory is inside one that permits it. kDevice names the first instruction that
-/// breaks a rule, its layer, its text and the numbers.
+/// acc hazards, one FINISH at the end that waits for everything, what the accelerator's
+/// implementation reads differently: src of immediates, and for kChisel distances of vector SHRs,
+/// which must come from a constant range and not be negative. With ranges, also that every access
+/// to device memory is inside one that permits it. kDevice names the first instruction that breaks
+/// a rule, its layer, its text and the numbers.
 Result<CheckedProgram> check_program(const Accelerator& accelerator, const DeviceMemory& memory,
                                      std::span<const InstructionWord> words,
                                      const ProgramContext& context);

@@ -482,3 +482,15 @@ def test_a_shift_by_a_vector_that_is_not_constant_is_refused_where_no_lane_shift
         assemble(program, uops, consts=left, regions={SHIFT: "consts"}, accelerator=chisel),
         "shifts a lane left by a vector",
     )
+    zeros = bytes(48 * 64)
+    own_result = [*body[:SHIFT], replace(load, sram_base=0), replace(shift, uop_bgn=0, uop_end=16)]
+    refuse(
+        assemble(
+            [*own_result, *body[SHIFT:]],
+            [isa.Uop(dst=i, src=i) for i in range(32)],
+            consts=zeros,
+            regions={SHIFT: "consts"},
+            accelerator=chisel,
+        ),
+        "shifts by a vector that is not constant",
+    )
