@@ -119,7 +119,8 @@ deb: $(AARCH64)/.built $(ARMHF)/.built
 	ls -l build/deb
 
 # On an emulated Ultra96, or on a real board: make test-board EDGEPIPE_BOARD=user@host. The emulated
-# one downloads about 230 MB of Debian packages once and caches them in build/test-board.
+# one downloads about 230 MB of Debian packages once and caches them in build/test-board. With
+# EDGEPIPE_POWER_CUTS=20 its power is cut more often.
 test-board: $(VENV)/.installed $(AARCH64)/.built
 	$(PYTHON) -m pytest -m "board and not armhf" tests/board $(PYTEST)
 

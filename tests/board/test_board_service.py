@@ -1,9 +1,12 @@
 """setup.sh, the udev rules, the units and a user who is not root, under a real systemd.
 
 The FPGA is blank after every power cut, until the board's own fpga_manager programs it.
+EDGEPIPE_POWER_CUTS=20 cuts the power more often.
 """
 
 import io
+import os
+import random
 import subprocess
 import sys
 import tarfile
@@ -18,6 +21,7 @@ from edgepipe import boards, resources
 from edgepipe.bitstream import check, install, manifest
 from edgepipe.deploy import deployment
 from edgepipe.deploy.connection import Target
+from edgepipe.virtual_board import qemu
 from edgepipe.virtual_board.board import SSH_HOST
 from edgepipe.virtual_board.fpga_model import FpgaOptions
 
@@ -28,6 +32,9 @@ pytestmark = pytest.mark.board
 
 ULTRA96 = boards.load("ultra96")
 USER = "xilinx"
+POWER_CUTS = int(os.environ.get("EDGEPIPE_POWER_CUTS", "1"))
+# From the power's return to the camera's page, on an emulated board that shares two cores.
+PAGE_S = 240
 # The page that replaces the PL's reset line; real boards do not have it.
 RESET_RULE = 'SUBSYSTEM=="uio", ATTR{name}=="vta-reset", GROUP="edgepipe", MODE="0660"'
 # The virtual board's system is unpacked, not installed. This sets the owners and modes that
@@ -110,8 +117,8 @@ def unit(board, name):
     return must(board, f"systemctl show --value -p {name} edgepipe").strip()
 
 
-def wait_until(condition, what):
-    end = time.monotonic() + 120
+def wait_until(condition, what, within_s=120):
+    end = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < end, what
         time.sleep(0.5)
@@ -177,6 +184,46 @@ def test_a_release_that_dies_or_hangs_is_started_again(board):
         "rm -r /run/systemd/system/edgepipe.service.d; systemctl daemon-reload;"
         " systemctl restart edgepipe",
     )
+
+
+def page(board):
+    """Return the status line of the camera's page, empty if it does not answer."""
+    ask = "printf 'GET / HTTP/1.1\\r\\nHost: 127.0.0.1:8080\\r\\n\\r\\n' >&3 && head -n 1 <&3"
+    return board.run([f"exec 3<>/dev/tcp/127.0.0.1/8080 && {ask}"]).stdout.decode().strip()
+
+
+def test_after_a_power_cut_at_any_moment_the_board_comes_back_by_itself(board):
+    must(board, "sync")
+    chance = random.Random(15)
+    took = []
+    for number in range(POWER_CUTS):
+        if not number % 2:  # the second cut comes while the board is starting
+            assert qemu.order(board.run_folder, "system_reset")
+        time.sleep(chance.uniform(0, 15))
+        began = time.monotonic()
+        board.reset()
+        wait_until(lambda: "200" in page(board), "the page does not come back", PAGE_S)
+        took.append(time.monotonic() - began)
+        assert must(board, "cat /sys/class/fpga_manager/fpga0/state") == "operating\n"
+        log = must(board, "journalctl -b -u edgepipe-bitstream --no-pager")
+        assert "programmed vta.bin" in log
+        sys.stderr.write(f"page {took[-1]:.0f} s after power cut {number + 1}\n")
+    assert max(took) < PAGE_S
+    wait_until(lambda: "frames" in unit(board, "StatusText"), "the unit tells of no frames")
+
+
+def test_a_bitstream_that_was_changed_on_the_card_is_not_programmed(board):
+    damage = "cd /lib/firmware/edgepipe/at-boot && cp vta.bin /root/vta.bin && echo x >> vta.bin"
+    must(board, f"systemctl stop edgepipe && {damage}")
+    assert board.run(["systemctl restart edgepipe-bitstream"]).returncode != 0
+    said = must(board, "journalctl -b -u edgepipe-bitstream --no-pager")
+    assert "it was changed after its installation" in said
+    must(
+        board,
+        "cat /root/vta.bin > /lib/firmware/edgepipe/at-boot/vta.bin"
+        " && systemctl restart edgepipe-bitstream && systemctl start edgepipe",
+    )
+    assert unit(board, "ActiveState") == "active"
 
 
 def test_sudo_is_for_the_unit_alone(board):
