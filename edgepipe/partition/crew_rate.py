@@ -7,9 +7,9 @@ crew's stages can run. A stage runs its frames in order, and a slot limits the f
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 _FIRST = 120  # before it is measured, the pipeline fills and settles
 _MEASURED = 120
@@ -75,14 +75,15 @@ def frame_interval_ms(
     the ``first``.
     """
     # The last frames, after which the pipeline drains, do not count.
-    runs = simulate(stages, threads, slots, hop_ms, frames=first + measured + slots)
-    left = dict.fromkeys(range(first + measured + slots), len(stages))
-    ends = []
-    for run in runs:
-        left[run.frame] -= 1
-        if not left[run.frame]:
-            ends.append(run.end_ms)
-    return (ends[first + measured - 1] - ends[first - 1]) / measured
+    left = [len(stages)] * (first + measured + slots)
+    ends: list[float] = []
+    for _, frame, _, now in _events(stages, threads, slots, hop_ms, first + measured + slots):
+        left[frame] -= 1
+        if not left[frame]:
+            ends.append(now)
+            if len(ends) == first + measured:
+                break
+    return (ends[-1] - ends[first - 1]) / measured
 
 
 def simulate(
@@ -97,62 +98,75 @@ def simulate(
 
     The other arguments are those of ``frame_interval_ms``.
     """
+    return tuple(
+        StageRun(stage=number, frame=frame, begin_ms=begin, end_ms=end)
+        for number, frame, begin, end in _events(stages, threads, slots, hop_ms, frames)
+    )
+
+
+def _events(
+    stages: Sequence[StageTime],
+    threads: Mapping[str, int],
+    slots: int,
+    hop_ms: float,
+    frames: int,
+) -> Iterator[tuple[int, int, float, float]]:
+    """Yield the stage, frame, begin and end of each run.
+
+    The split is searched with this, so it does little for each run: a stage's frame is ready once
+    it can start at all, and only the crews start that have a new ready frame or a free thread.
+    """
     readers: list[list[int]] = [[] for _ in stages]
     for number, stage in enumerate(stages):
         for source in stage.reads:
             readers[source].append(number)
-    free = dict(threads)
-    ready: dict[str, list[tuple[int, int]]] = {crew: [] for crew in threads}
-    missing: dict[tuple[int, int], int] = {}
-    running = [False] * len(stages)
+    crew_numbers = {crew: number for number, crew in enumerate(threads)}
+    crew_of = [crew_numbers[stage.crew] for stage in stages]
+    takes_ms = [stage.ms for stage in stages]
+    inputs = [len(stage.reads) for stage in stages]
+    sources = [number for number, count in enumerate(inputs) if not count]
+    free = list(threads.values())
+    ready: list[list[tuple[int, int]]] = [[] for _ in free]
+    missing = [list(inputs) for _ in range(min(slots, frames))]  # of each frame submitted
     next_frame = [0] * len(stages)
-    unfinished: dict[int, int] = {}
-    began: dict[int, float] = {}
-    runs: list[StageRun] = []
+    unfinished = [len(stages)] * frames
+    began = [0.0] * len(stages)
     events: list[tuple[float, int, int]] = []
     now = 0.0
 
-    def submit(frame: int) -> None:
-        unfinished[frame] = len(stages)
-        for number, stage in enumerate(stages):
-            missing[number, frame] = len(stage.reads)
-            if not stage.reads:
-                heapq.heappush(ready[stage.crew], (frame, number))
-
-    def start(crew: str) -> None:
-        waiting = []
-        while free[crew] and ready[crew]:
-            frame, number = heapq.heappop(ready[crew])
-            if running[number] or next_frame[number] != frame:
-                waiting.append((frame, number))
-                continue
+    def start(crew: int) -> None:
+        turns = ready[crew]
+        while turns and free[crew]:
+            frame, number = heappop(turns)
             free[crew] -= 1
-            running[number] = True
             began[number] = now
-            heapq.heappush(events, (now + stages[number].ms + hop_ms, frame, number))
-        for turn in waiting:
-            heapq.heappush(ready[crew], turn)
+            heappush(events, (now + takes_ms[number] + hop_ms, frame, number))
 
-    submitted = min(slots, frames)
-    for frame in range(submitted):
-        submit(frame)
-    for crew in threads:
+    if missing:
+        for number in sources:
+            heappush(ready[crew_of[number]], (0, number))
+    for crew in range(len(free)):
         start(crew)
     while events:
-        now, frame, number = heapq.heappop(events)
-        crew = stages[number].crew
+        now, frame, number = heappop(events)
+        crew = crew_of[number]
         free[crew] += 1
-        running[number] = False
-        next_frame[number] = frame + 1
-        runs.append(StageRun(stage=number, frame=frame, begin_ms=began[number], end_ms=now))
+        yield number, frame, began[number], now
+        changed = {crew}
+        following = next_frame[number] = frame + 1
+        if following < len(missing) and not missing[following][number]:
+            heappush(ready[crew], (following, number))
         for reader in readers[number]:
-            missing[reader, frame] -= 1
-            if not missing[reader, frame]:
-                heapq.heappush(ready[stages[reader].crew], (frame, reader))
+            missing[frame][reader] -= 1
+            if not missing[frame][reader] and next_frame[reader] == frame:
+                heappush(ready[crew_of[reader]], (frame, reader))
+                changed.add(crew_of[reader])
         unfinished[frame] -= 1
-        if not unfinished[frame] and submitted < frames:
-            submit(submitted)
-            submitted += 1
-        for each in threads:
+        if not unfinished[frame] and len(missing) < frames:
+            for source in sources:
+                if next_frame[source] == len(missing):
+                    heappush(ready[crew_of[source]], (len(missing), source))
+                    changed.add(crew_of[source])
+            missing.append(list(inputs))
+        for each in changed:
             start(each)
-    return tuple(runs)
