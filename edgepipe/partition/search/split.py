@@ -27,6 +27,7 @@ _SEEDS = 3  # placements kept of the search for each weight
 _MOST_STAGES = 600  # that are simulated of one set of candidates
 _REFINED = 4  # searches that also compare open stages, each for something better still
 _LABELS = 400  # of such a search
+_FEW_STAGES = 32  # and half of them: limits of more such searches
 _ALL_PAIRS = 24  # of free rows: all two are changed together, otherwise those near each other
 _NEAR = 2
 _ROUNDS = 3
@@ -124,12 +125,8 @@ class _Finder:
     def _finalists(self) -> list[Option]:
         """Return all options, after a longer simulation of the best ones."""
         options = [option for option in self._judged.values() if option is not None]
-        if self._goal.objective != "throughput":
-            return options
         for option in sorted(options, key=self._value)[:_FINALISTS]:
-            interval_ms = self._judge.interval_ms(option.estimate, option.slots, for_long=True)
-            longer = replace(option, interval_ms=max(interval_ms, option.interval_ms))
-            self._judged[option.estimate.placement] = longer
+            self._judged[option.estimate.placement] = self._confirmed(option)
         return [option for option in self._judged.values() if option is not None]
 
     def _search(self) -> bool:
@@ -151,8 +148,20 @@ class _Finder:
             self._judge_best(found.placements)
             if not self._best() < best / _ALIKE:
                 break
+        self._judge_of_few_stages()
         self._judge_neighbours()
         return is_complete
+
+    def _judge_of_few_stages(self) -> None:
+        """Judge what the searches with fewer stages find.
+
+        They keep more apart, so this finds what the search without that limit drops on its way.
+        """
+        most = min(self._goal.stages or _FEW_STAGES, _FEW_STAGES)
+        for stages in sorted({most, (most + 1) // 2}):
+            limits = replace(self._limits(), stages=stages, labels=_LABELS, open_stages=True)
+            found = search_labels(self._small.table, Aim.INTERVAL, limits, own_cores=False)
+            self._judge_best(found.placements)
 
     def _judge_neighbours(self) -> None:
         """Judge what differs by a row or two from the best placement and from the most promising.
@@ -245,7 +254,18 @@ class _Finder:
 
     def _simulated(self, estimate: Estimate, slots: int) -> Option:
         interval_ms = self._judge.interval_ms(estimate, slots)
-        return Option(estimate=estimate, slots=slots, interval_ms=interval_ms)
+        option = Option(estimate=estimate, slots=slots, interval_ms=interval_ms)
+        return self._confirmed(option) if self._value(option) < self._best() else option
+
+    def _confirmed(self, option: Option) -> Option:
+        """Return the option after a longer simulation.
+
+        Without that, one whose first frames are fast would keep others from being looked at.
+        """
+        if self._goal.objective != "throughput":
+            return option
+        interval_ms = self._judge.interval_ms(option.estimate, option.slots, for_long=True)
+        return replace(option, interval_ms=max(interval_ms, option.interval_ms))
 
     def _floor(self, estimate: Estimate) -> float:
         """Return what a placement's value is at least."""
