@@ -209,7 +209,8 @@ class _Finder:
             if found.is_complete:
                 bounds.append(found.bound_ms)
         least_ms = without_hops_ms(table, aim)
-        return max([least_ms, *bounds]) if aim is Aim.INTERVAL else least_ms, seeds
+        bound_ms = max([least_ms, *bounds]) if aim is Aim.INTERVAL else least_ms
+        return bound_ms / _SLACK, seeds
 
     def _judge_best(self, placements: Iterable[Placement]) -> None:
         """Judge placements of the small table, the most promising first, while one can be best."""
