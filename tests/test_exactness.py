@@ -139,7 +139,7 @@ def assert_pipeline_equals_reference(path, ref):
     [
         ("fmnist_resnet8", "default", ["arm", "vta", "arm"]),
         ("fmnist_resnet18", "default", ["arm", "vta", "arm"]),
-        ("mobilenetv2_imagenet", "default", ["arm", "vta"] * 9 + ["arm"]),
+        ("mobilenetv2_imagenet", "default", ["arm", "vta"] * 8 + ["arm"]),
         ("mobilenetv2_imagenet", "rule", ["arm", "vta"] * 15 + ["arm"]),
         ("mobilenetv2_imagenet", "vta", ["arm", "vta", "arm"]),
         ("nanodet_g_coco_416", "default", ["arm", "vta", "arm"]),
