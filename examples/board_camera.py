@@ -5,14 +5,19 @@ Needs the wheel `edgepipe_runtime` and, for the camera, OpenCV. Picture files ne
     python examples/board_camera.py build/demo/nanodet.edgepipe --pictures examples/calibration
 """
 
+from __future__ import annotations
+
 import argparse
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import numpy as np
 
 import edgepipe_runtime as edgepipe
 
 
-def camera_pictures(number):
+def camera_pictures(number: int) -> Iterator[np.ndarray]:
     """Yield the pictures of a V4L2 camera as uint8[height, width, 3] in BGR."""
     import cv2
 
@@ -24,14 +29,14 @@ def camera_pictures(number):
         yield picture
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("bundle")
     parser.add_argument("--camera", type=int, default=0, help="number of /dev/videoN")
     parser.add_argument("--pictures", type=Path, help="a folder, in place of the camera")
     parser.add_argument("--frames", type=int, default=100)
     options = parser.parse_args()
-    pictures = (
+    pictures: Iterable[str | np.ndarray] = (
         (str(path) for path in sorted(options.pictures.iterdir()))
         if options.pictures
         else camera_pictures(options.camera)
