@@ -95,7 +95,7 @@ build/board/.written: $(AARCH64)/.built $(ARMHF)/.built
 	$(PYTHON) cross/check_board.py build/board/aarch64 build/board/armhf build/python/aarch64 build/python/armhf
 	@touch $@
 
-# edgepipe for this machine, and the files for boards: `pip install build/wheels/*.whl` is enough for deploy.
+# edgepipe for this machine and the files for boards, whose wheels are enough for deploy, and the wheels for Python on boards.
 wheel: build/board/.written
 	rm -rf build/wheels build/untagged-wheel
 	$(VENV)/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w build/untagged-wheel .
