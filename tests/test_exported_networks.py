@@ -13,7 +13,7 @@ import onnx
 import pytest
 from exported_networks import NETWORKS, WITH_PROLOGUE, Exported
 from exported_networks.exact import build_exactly, frames, options
-from exported_networks.shipped import MADE, SHIPPED, shipped
+from exported_networks.shipped import CLASSICS, MADE, SHIPPED, shipped
 
 from edgepipe.arrangement import partition
 from edgepipe.description import load as load_description
@@ -39,15 +39,6 @@ QUICK = {
     "unet": 3,
     "yolov3_tiny": 3,
     "yolov5_focus": 3,
-}
-
-# Calls that may keep their neighbours float: the softmax of a distribution of distances. Everything
-# else between int8 operators is int8.
-FLOAT_ISLANDS = {
-    "mobilevit": {"nn.softmax"},
-    "yolov8n": {"nn.softmax"},
-    "yolov8n_dynamic": {"nn.softmax"},
-    "yolo11n": {"nn.softmax"},
 }
 
 
@@ -101,7 +92,7 @@ def test_nothing_between_int8_operators_is_float(name: str, tmp_path: Path) -> N
     network = {**NETWORKS, **WITH_PROLOGUE}[name]
     quantized = quantised(network, described(network, tmp_path))
     for converted, calls in float_islands(quantized).items():
-        assert calls & FLOAT_ISLANDS.get(name, set()), f"{converted}: {sorted(calls)}"
+        raise AssertionError(f"{converted} is converted to int8 after {sorted(calls)}")
 
 
 def float_islands(quantized: QuantizedNetwork) -> dict[str, set[str]]:
@@ -130,6 +121,10 @@ def _is_float(binding: Binding) -> bool:
     return binding.dtype.startswith("float")
 
 
+def test_the_package_onnx_contains_nine_classics() -> None:
+    assert len(CLASSICS) == 9
+
+
 @pytest.mark.networks
 @pytest.mark.parametrize("name", [*NETWORKS, *WITH_PROLOGUE])
 def test_every_network_is_built_exactly(name: str, tmp_path: Path) -> None:
@@ -137,7 +132,7 @@ def test_every_network_is_built_exactly(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.networks
-@pytest.mark.parametrize("name", [*SHIPPED, *MADE])
+@pytest.mark.parametrize("name", [*SHIPPED, *MADE, *CLASSICS])
 def test_a_shipped_network_is_built_exactly(name: str, tmp_path: Path) -> None:
-    size = MADE[name] if name in MADE else SHIPPED[name].size
+    size = SHIPPED[name].size if name in SHIPPED else (MADE | CLASSICS)[name]
     build_exactly(options(tmp_path, shipped(name), *size))

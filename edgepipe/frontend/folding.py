@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,7 +11,14 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from edgepipe.frontend.onnx_graph import constants_of, remove_unread, set_nodes, shapes_of
+from edgepipe.errors import FrontendError
+from edgepipe.frontend.onnx_graph import (
+    all_constants_of,
+    constants_of,
+    remove_unread,
+    set_nodes,
+    shapes_of,
+)
 
 # Operators whose result is not a function of their inputs.
 _RANDOM = frozenset(
@@ -23,7 +31,8 @@ _RANDOM = frozenset(
         "RandomUniformLike",
     ]
 )
-_MOST_BYTES = 1 << 28  # of one folded value
+# Of one folded value, with 8 bytes for an element. VGG's first dense layer has 822 million.
+_MOST_BYTES = 1 << 30
 _LARGE = 4096  # elements: constants above this are data, never the shape of something
 
 
@@ -44,6 +53,29 @@ def fold_constants(model: onnx.ModelProto) -> None:
         if not changed:
             break
     remove_unread(model.graph)
+
+
+def require_folded(path: Path, model: onnx.ModelProto) -> None:
+    """Raise ``FrontendError`` for a value that is not computed although it is always the same.
+
+    It is random, too large, or onnxruntime cannot compute it.
+    """
+    constants = set(all_constants_of(model.graph))
+    sizes = _sizes(model)
+    for node in model.graph.node:
+        if node.op_type == "Constant" or not all(v in constants for v in node.input if v):
+            continue
+        name = node.output[0]
+        why, hint = "cannot be computed here", "store its value in the network as an initialiser"
+        if node.op_type in _RANDOM:
+            why = "is random"
+        elif sizes.get(name, 0) > _MOST_BYTES:
+            count = sizes[name] // 8
+            why = f"has {count} elements, expected at most {_MOST_BYTES // 8}"
+            hint = "split the layer that reads it, or make it smaller"
+        raise FrontendError(
+            f"{path}: {node.op_type} {name!r} does not depend on the picture, and {why}", hint=hint
+        )
 
 
 def infer_shapes(model: onnx.ModelProto) -> None:

@@ -17,7 +17,7 @@ from edgepipe.frontend.batch_norms import require_variances
 from edgepipe.frontend.dequantising import Dequantised, dequantise
 from edgepipe.frontend.external_data import read_external_data
 from edgepipe.frontend.float_types import single_precision
-from edgepipe.frontend.folding import CannotRunError, differences, run_model
+from edgepipe.frontend.folding import CannotRunError, differences, require_folded, run_model
 from edgepipe.frontend.given_ranges import GivenRange
 from edgepipe.frontend.onnx_graph import sort_nodes
 from edgepipe.frontend.onnx_passes import simplify
@@ -45,9 +45,10 @@ from edgepipe.tvm_adapter import (
 )
 
 _MOST_BYTES = 2**31 - 1  # of a protobuf message
-# The oldest onnxruntime that is supported reads this version of the file format. Later ones add
-# nothing that a float network needs, but new releases of onnx write them.
-_IR_VERSION = 10
+# Versions of the file format. Before 4, every initialiser is an input, too, which would forbid
+# constants that are computed here. The oldest onnxruntime that is supported reads 10. Later ones
+# add nothing that a float network needs, but new releases of onnx write them.
+_IR_VERSIONS = (4, 10)
 
 
 _ROUNDINGS = 3
@@ -114,6 +115,7 @@ def import_network(path: Path, model: onnx.ModelProto, picture: Size | None) -> 
     original = Original(path, model, picture)
     channels_first(model, picture)
     simplify(model)
+    require_folded(path, model)
     shape = picture_shape(path, model.graph.input[0])
     original.require_equal(model)
     return _imported(path, model, shape, dequantised, notices)
@@ -286,7 +288,7 @@ def read_model(path: Path) -> onnx.ModelProto:
         ) from cause
     for tensor in unknown:
         tensor.ClearField("shape")
-    model.ir_version = min(model.ir_version, _IR_VERSION)
+    model.ir_version = int(np.clip(model.ir_version, *_IR_VERSIONS))
     return model
 
 

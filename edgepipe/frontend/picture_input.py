@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from edgepipe.errors import FrontendError
-from edgepipe.frontend.onnx_graph import array_of, constants_of, set_nodes
+from edgepipe.frontend.onnx_graph import array_of, constants_of, set_nodes, values_read
 from edgepipe.frontend.single_picture import forget_shapes, keep_picture, single_picture
 
 Size = tuple[int, int, int]
@@ -151,6 +151,7 @@ def remove_identities(model: onnx.ModelProto) -> None:
     graph = model.graph
     constants = constants_of(graph)
     outputs = {output.name for output in graph.output}
+    read = outputs.union(*(values_read(node) for node in graph.node))
     source: dict[str, str] = {}
     kept = []
     for node in graph.node:
@@ -159,7 +160,7 @@ def remove_identities(model: onnx.ModelProto) -> None:
                 node.input[index] = source[value]
         same = node.op_type == "Identity" or (
             node.op_type == "Dropout"
-            and not any(node.output[1:])
+            and read.isdisjoint(node.output[1:])  # masks, which old exporters name
             and not (len(node.input) > 2 and _may_be_true(node.input[2], constants))
         )
         if same and node.output[0] not in outputs:

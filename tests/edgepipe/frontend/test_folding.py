@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 from small_networks import Builder
 
 from edgepipe.errors import FAULT, FrontendError
+from edgepipe.frontend import folding
 from edgepipe.frontend import network as network_module
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.tvm_adapter import read_main, run_module
@@ -77,6 +78,23 @@ def branch_on_a_constant() -> onnx.ModelProto:
     return b.model([1, 3, 8, 8], {"y": 3})
 
 
+def computed_in_the_format_of_2017() -> onnx.ModelProto:
+    """Compute a constant as Caffe2's exporter does: there, every initialiser is an input, too."""
+    b = Builder()
+    x = b.conv("image", "conv", (4, 3, 3, 3))
+    shape = b.constant("shape", np.array([1, 4, 1, 1], np.int64))
+    b.node("Mul", [x, b.node("Reshape", [b.constant("flat", b.normal(4)), shape], "by")], "scaled")
+    b.node("Dropout", ["scaled"], "kept", "mask")
+    b.node("Relu", ["kept"], "y")
+    model = b.model([1, 3, 8, 8], {"y": 4})
+    for constant in model.graph.initializer:
+        model.graph.input.append(
+            helper.make_tensor_value_info(constant.name, constant.data_type, list(constant.dims))
+        )
+    model.ir_version = 3
+    return model
+
+
 def channels_last() -> onnx.ModelProto:
     """Write an input as TensorFlow does."""
     b = Builder()
@@ -104,6 +122,7 @@ MODELS = (
     branch_on_a_constant,
     channels_last,
     constant_input,
+    computed_in_the_format_of_2017,
 )
 
 
@@ -142,8 +161,26 @@ def test_random_values_are_not_folded(tmp_path: Path) -> None:
     x = b.conv("image", "conv", (4, 3, 3, 3))
     b.node("RandomNormal", [], "noise", shape=[1, 4, 6, 6])
     b.node("Add", [x, "noise"], "y")
-    with pytest.raises(FrontendError, match="RandomNormal"):
+    with pytest.raises(FrontendError, match=r"RandomNormal 'noise' .* is random$") as caught:
         load_network(saved(b.model([1, 3, 8, 8], {"y": 4}), tmp_path))
+    assert caught.value.hint == "store its value in the network as an initialiser"
+
+
+def test_a_constant_that_is_too_large_to_be_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "_MOST_BYTES", 8 * 100)
+    b = Builder()
+    x = b.conv("image", "conv", (4, 3, 3, 3))
+    b.node("ConstantOfShape", [b.constant("size", np.array([1, 4, 6, 6], np.int64))], "filled")
+    b.node("Add", [x, "filled"], "y")
+    with pytest.raises(FrontendError) as caught:
+        load_network(saved(b.model([1, 3, 8, 8], {"y": 4}), tmp_path))
+    assert str(caught.value).endswith(
+        "ConstantOfShape 'filled' does not depend on the picture, and has 144 elements, "
+        "expected at most 100"
+    )
+    assert caught.value.hint == "split the layer that reads it, or make it smaller"
 
 
 def test_a_wrong_fold_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

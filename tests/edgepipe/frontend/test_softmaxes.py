@@ -12,7 +12,7 @@ from small_networks import Builder
 
 from edgepipe.frontend.network import load_network
 from edgepipe.frontend.onnx_passes import simplify
-from edgepipe.quantize.graph import FloatNode, SoftmaxNode
+from edgepipe.quantize.graph import ConvNode, FloatNode, SoftmaxNode
 from edgepipe.quantize.quantizer import understand
 
 SHAPE = (1, 3, 6, 4)
@@ -109,3 +109,32 @@ def test_a_softmax_stays_float_where_a_float_operator_or_a_result_reads_it(
         "shares": "a float operator or a result reads it",
     }
     assert shares.reason == f"stays float: {expected[outputs[-1]]}"
+
+
+def distances(b: Builder) -> str:
+    """YOLOv8's: a softmax over eight places, whose mean is the distance."""
+    x = b.node("Reshape", [start(b), integers(b, "places", 1, 1, 8, 24)], "grouped")
+    x = b.node("Transpose", [x], "turned", perm=[0, 2, 1, 3])
+    x = b.node("Softmax", [x], "shares", axis=1)
+    return b.node(
+        "Conv",
+        [x, b.constant("means", np.arange(8, dtype=np.float32)[None, :, None, None])],
+        "means_of",
+    )
+
+
+@pytest.mark.parametrize("is_result", [True, False])
+def test_a_layer_is_float_if_it_decodes_probabilities_for_results(
+    is_result: bool, tmp_path: Path
+) -> None:
+    b = Builder(3)
+    x = b.node("Mul", [distances(b), b.constant("stride", np.float32(8))], "y")
+    outputs = ["y", "shares"]
+    if not is_result:
+        outputs[0] = b.conv(x, "next", (4, 1, 1, 1))
+    onnx.save(b.model([*SHAPE], dict.fromkeys(outputs, 4)), tmp_path / "net.onnx")
+    nodes = {node.name: node for node in understand(load_network(tmp_path / "net.onnx")).nodes}
+    if is_result:
+        assert nodes["means_of"].reason == "stays float: it decodes float results"
+    else:
+        assert isinstance(nodes["y"], ConvNode)  # with the stride in its weights
