@@ -143,6 +143,88 @@ def non_local(b: Builder, u: str, v: str) -> str:
     return p("Add", _picture(p, p("MatMul", weights, value)), u)
 
 
+def _norm(p: Parts, x: str) -> str:
+    """Write a layer normalisation as torch's older exporter does."""
+    x = p("Sub", x, p("ReduceMean", x, axes=[-1]))
+    variance = p("ReduceMean", p("Pow", x, p.number(2)), axes=[-1])
+    x = p("Div", x, p("Sqrt", p("Add", variance, p.number(1e-5))))
+    return p("Add", p("Mul", x, p.weights(CHANNELS)), p.weights(CHANNELS))
+
+
+def transformer_layer(b: Builder, u: str, v: str) -> str:
+    """A vision transformer's: what attention and a perceptron return is added to the tokens."""
+    p = Parts(b, "vit")
+    x = p("Add", _tokens(p, u), p.values(p.normal(1, TOKENS, CHANNELS)))
+    heads = p.integers(1, TOKENS, HEADS, EACH)
+    normal = _norm(p, x)
+    query, key, value = (
+        p("Transpose", p("Reshape", _linear(p, normal, CHANNELS, scale), heads), perm=perm)
+        for scale, perm in ((SHARP, [0, 2, 1, 3]), (SHARP, [0, 2, 3, 1]), (1, [0, 2, 1, 3]))
+    )
+    scores = p("Div", p("MatMul", query, key), p.number(EACH**0.5))
+    y = p("Transpose", p("MatMul", p("Softmax", scores, axis=-1), value), perm=[0, 2, 1, 3])
+    y = p("Reshape", y, p.integers(1, TOKENS, CHANNELS))
+    x = p("Add", x, _linear(p, y, CHANNELS))
+    y = p("MatMul", p("Relu", _linear(p, _norm(p, x), CHANNELS)), p.weights(CHANNELS, CHANNELS))
+    return _picture(p, p("Add", x, p("Add", y, p.weights(CHANNELS))))
+
+
+def reduced_keys(b: Builder, u: str, v: str) -> str:
+    """SegFormer's: keys and values are those of a smaller picture, and the tokens are added."""
+    p = Parts(b, "segformer")
+    x = _tokens(p, u)
+    small = p("Conv", u, p.weights(CHANNELS, CHANNELS, 4, 4), strides=[4, 4])
+    few = TOKENS // 16
+    small = p("Reshape", small, p.integers(1, CHANNELS, few))
+    small = _norm(p, p("Transpose", small, perm=[0, 2, 1]))
+    query = p("Reshape", _linear(p, x, CHANNELS, SHARP), p.integers(1, TOKENS, HEADS, EACH))
+    query = p("Transpose", query, perm=[0, 2, 1, 3])
+    both = p("Reshape", _linear(p, small, 2 * CHANNELS, 2), p.integers(1, few, 2, HEADS, EACH))
+    both = p("Transpose", both, perm=[2, 0, 3, 1, 4])
+    key, value = (p("Gather", both, p.integer(index), axis=0) for index in range(2))
+    scores = p("MatMul", query, p("Transpose", key, perm=[0, 1, 3, 2]))
+    weights = p("Softmax", p("Mul", scores, p.number(EACH**-0.5)), axis=-1)
+    y = p("Transpose", p("MatMul", weights, value), perm=[0, 2, 1, 3])
+    y = p("Reshape", y, p.integers(1, TOKENS, CHANNELS))
+    return _picture(p, p("Add", x, _linear(p, y, CHANNELS)))
+
+
+def moved_windows(b: Builder, u: str, v: str) -> str:
+    """Swin's: windows of a picture that is moved by two pixels, with a mask for each of them."""
+    p = Parts(b, "moved")
+    down, across, size = HEIGHT // 4, WIDTH // 4, 16
+    x = p("Transpose", u, perm=[0, 2, 3, 1])
+    for axis, length in ((1, HEIGHT), (2, WIDTH)):
+        x = p("Concat", *reversed(p.split(x, axis, 2, length - 2)), axis=axis)
+    x = p("Reshape", x, p.integers(1, down, 4, across, 4, CHANNELS))
+    x = p("Transpose", x, perm=[0, 1, 3, 2, 4, 5])
+    x = p("Reshape", x, p.integers(down * across, size, CHANNELS))
+    heads = p.integers(down * across, size, HEADS, EACH)
+    query, key, value = (
+        p("Transpose", p("Reshape", part, heads), perm=[0, 2, 1, 3])
+        for part in p.split(_linear(p, x, 3 * CHANNELS, 1.7), 2, *[CHANNELS] * 3)
+    )
+    scores = p(
+        "MatMul", p("Mul", query, p.number(EACH**-0.5)), p("Transpose", key, perm=[0, 1, 3, 2])
+    )
+    scores = p("Add", scores, p.values(p.normal(1, HEADS, size, size)))
+    scores = p("Reshape", scores, p.integers(1, down * across, HEADS, size, size))
+    mask = p.normal(1, down * across, 1, size, size) > 1
+    scores = p("Add", scores, p.values(mask * -100.0))
+    scores = p("Reshape", scores, p.integers(down * across, HEADS, size, size))
+    x = p("Transpose", p("MatMul", p("Softmax", scores, axis=-1), value), perm=[0, 2, 1, 3])
+    x = _linear(p, p("Reshape", x, p.integers(down * across, size, CHANNELS)), CHANNELS)
+    x = p("Reshape", x, p.integers(1, down, across, 4, 4, CHANNELS))
+    x = p(
+        "Reshape",
+        p("Transpose", x, perm=[0, 1, 3, 2, 4, 5]),
+        p.integers(1, HEIGHT, WIDTH, CHANNELS),
+    )
+    for axis, length in ((1, HEIGHT), (2, WIDTH)):
+        x = p("Concat", *reversed(p.split(x, axis, length - 2, 2)), axis=axis)
+    return p("Add", u, p("Transpose", x, perm=[0, 3, 1, 2]))
+
+
 BLOCKS: dict[str, Maker] = {
     make.__name__: make
     for make in (
@@ -152,5 +234,8 @@ BLOCKS: dict[str, Maker] = {
         of_patches,
         with_positions,
         non_local,
+        transformer_layer,
+        reduced_keys,
+        moved_windows,
     )
 }

@@ -116,6 +116,21 @@ def flattened_channels_last(b: Builder, u: str, v: str) -> str:
     return p("Relu", p("MatMul", x, p.weights(12 * CHANNELS, 6)))
 
 
+def joined_features(b: Builder, u: str, v: str) -> str:
+    """PFLD: flattened features of several sizes in one row."""
+    p = Parts(b, "landmarks")
+    x = p("MaxPool", u, kernel_shape=[4, 4], strides=[4, 4])
+    parts = [p("Flatten", x), p("Flatten", p("GlobalAveragePool", v))]
+    return p("MatMul", p("Concat", *parts, axis=1), p.weights(13 * CHANNELS, 6))
+
+
+def joined_with_constants(b: Builder, u: str, v: str) -> str:
+    """A row with constant features beside computed ones."""
+    p = Parts(b, "extended")
+    x = p("Concat", p("Flatten", p("GlobalAveragePool", u)), p.weights(1, 3), axis=-1)
+    return p("MatMul", x, p.weights(CHANNELS + 3, 6))
+
+
 def convolution_over_channels(b: Builder, u: str, v: str) -> str:
     """Efficient channel attention."""
     p = Parts(b, "eca")
@@ -133,6 +148,8 @@ TOKENS: dict[Maker, str] = {
     linear_on_rows: "Conv",
     function_on_the_last_axis: "Mul Relu",
     flattened_channels_last: "MaxPool Flatten MatMul Relu",
+    joined_features: "MaxPool Flatten GlobalAveragePool Flatten Concat MatMul",
+    joined_with_constants: "GlobalAveragePool Flatten Concat MatMul",
     convolution_over_channels: "ReduceMean Conv Sigmoid Mul",
 }
 

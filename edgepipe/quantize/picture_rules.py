@@ -23,6 +23,7 @@ from edgepipe.quantize.graph import (
     PickNode,
     ResizeNode,
     SoftmaxNode,
+    picture_shape,
 )
 from edgepipe.quantize.resampling import integer_matrix, resize_matrices
 from edgepipe.tvm_adapter import Binding
@@ -194,19 +195,25 @@ def _integers(argument: object) -> tuple[int, ...]:
 
 
 def concat(call: Call) -> Node | str:
-    """Concatenation along channels, also with constants."""
+    """Concatenation along channels, or of features [1, k], also with constants."""
     parts = call.args[0]
-    if len(call.shape) != 4 or not isinstance(parts, tuple):
+    if picture_shape(call.shape) is None or not isinstance(parts, tuple):
         return NO_PICTURE
     tensors = [part for part in parts if not isinstance(part, np.ndarray)]
     if not call.is_picture(*tensors):
         return NO_PICTURE
-    if call.attributes["axis"] not in (1, -3):
+    if call.attributes["axis"] % len(call.shape) != 1:
         return f"it joins along axis {call.attributes['axis']}, expected channels"
     if len(tensors) == len(parts):
         return ConcatNode(name=call.name, parts=parts)
-    constants = [np.asarray(p, np.float64) if isinstance(p, np.ndarray) else p for p in parts]
-    return JoinNode(name=call.name, parts=tuple(constants))
+    pictures = [_picture(part) if isinstance(part, np.ndarray) else part for part in parts]
+    return JoinNode(name=call.name, parts=tuple(pictures))
+
+
+def _picture(constant: NDArray[np.generic]) -> NDArray[np.float64]:
+    """Return a constant [1, k] or [1, c, h, w] as float64[1, c, h, w]."""
+    array = np.asarray(constant, np.float64)
+    return array.reshape(*array.shape, 1, 1) if array.ndim == 2 else array
 
 
 def split(call: Call) -> Node | str:

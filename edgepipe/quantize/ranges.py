@@ -14,9 +14,11 @@ from edgepipe.frontend.given_ranges import GivenRange
 from edgepipe.quantize.graph import (
     AttentionNode,
     AveragePoolNode,
+    ConcatNode,
     ConvNode,
     FloatNode,
     Graph,
+    JoinNode,
     LengthNode,
     MoveNode,
     Node,
@@ -98,15 +100,22 @@ def unmeasurable(graph: Graph, measurable: Container[str]) -> set[str]:
 def result_nodes(graph: Graph) -> set[str]:
     """Return what only results depend on, apart from layers, pools, sums and softmaxes.
 
-    It is products, normalisations, lengths, attention, and slices of what is no picture.
+    It is products, normalisations, lengths, attention, joined results [1, k], and slices of what is
+    no picture.
     """
     users = graph.users()
     kinds = ProductNode | NormNode | LengthNode | AttentionNode
     return {
         node.name
         for node in graph.nodes
-        if (isinstance(node, kinds) or _is_slice(node)) and not reads_int8(users, node.name)
+        if (isinstance(node, kinds) or _is_slice(node) or _joins_features(graph, node))
+        and not reads_int8(users, node.name)
     }
+
+
+def _joins_features(graph: Graph, node: Node) -> bool:
+    """Return whether a node joins features [1, k], as detectors join the results of their heads."""
+    return isinstance(node, ConcatNode | JoinNode) and len(graph.shapes[node.name]) == 2
 
 
 def _is_slice(node: Node) -> bool:

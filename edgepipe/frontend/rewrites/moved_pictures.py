@@ -37,9 +37,10 @@ class Moved:
         return bool((self.order.reshape(-1) == tokens_of(self.shape).reshape(-1)).all())
 
     def constant(self, array: NDArray[np.generic]) -> NDArray[np.generic] | None:
-        """Return a constant for the value in the picture's layout: a number, or [1, c, 1, 1].
+        """Return a constant for the value in the picture's layout.
 
-        None if it differs within a channel.
+        It is a number, [1, c, 1, 1], or [1, c, h, w] if it differs within a channel; None if it has
+        another shape.
         """
         if array.size == 1:
             return array.reshape(()) if array.ndim <= len(self.order.shape) else None
@@ -51,7 +52,7 @@ class Moved:
         laid[self.order.reshape(-1)] = full.reshape(-1)
         laid = laid.reshape(self.shape)
         channels = laid[:, :, :1, :1]
-        return np.ascontiguousarray(channels) if (laid == channels).all() else None
+        return np.ascontiguousarray(channels) if (laid == channels).all() else laid
 
 
 def tokens_of(shape: tuple[int, ...]) -> NDArray[np.int64]:

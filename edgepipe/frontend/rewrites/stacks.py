@@ -154,14 +154,27 @@ class _Stacks(Rewriting):
         return source
 
     def parts(self, value: str, axis: int) -> list[str] | None:
-        """Return the pictures that lie along an axis of a tensor, None if they are no pictures."""
+        """Return the pictures that lie along an axis of a tensor, None if they are no pictures.
+
+        The single channels of one picture are no stack: what reads them reads tokens.
+        """
         places = self.places(value)
         if places is None or not 1 < places.shape[axis] <= _MOST_PARTS:
+            return None
+        if places.ndim == 3 and self._is_of_channels(places, axis):
             return None
         found = [self.part(_of(places, n, axis)) for n in range(places.shape[axis])]
         names = [name for name in found if name is not None]
         same = len({self.shapes[name] for name in names}) == 1
         return names if same and len(names) == len(found) else None
+
+    def _is_of_channels(self, places: Places, axis: int) -> bool:
+        """Return whether each part along an axis is one channel, all of the same picture."""
+        found = [
+            channels_of(_of(places, n, axis), self._pictures) for n in range(places.shape[axis])
+        ]
+        single = [channels[0][0].name for channels in found if channels and len(channels) == 1]
+        return len(single) == len(found) and len(set(single)) == 1
 
     # What is made of pictures.
 

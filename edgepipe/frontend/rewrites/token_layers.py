@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edgepipe.frontend.onnx_graph import (
     array_of,
     constants_of,
+    readers_of,
     remove_unread,
     set_attribute,
     set_nodes,
@@ -61,6 +62,11 @@ def token_layers(model: onnx.ModelProto) -> None:
     remove_unread(model.graph)
 
 
+def is_affine(node: onnx.NodeProto) -> bool:
+    """Return whether a node adds or multiplies, so its constants may differ from pixel to pixel."""
+    return node.op_type in ("Add", "Mul", "Sub")
+
+
 class _Tokens:
     """The graph, what is known of its values, and which of them are wanted as pictures."""
 
@@ -73,7 +79,9 @@ class _Tokens:
         self._layers: set[str] = set()
         self._made: set[str] = set()
         self._wanted: set[str] = set()
-        self._taken = {value for node in model.graph.node for value in node.output}
+        self._makers = {value: node for node in model.graph.node for value in node.output}
+        self._readers = readers_of(model.graph)
+        self._taken = set(self._makers)
 
     # What is known of values.
 
@@ -126,6 +134,7 @@ class _Tokens:
 
     def _of_elementwise(self, node: onnx.NodeProto, shape: tuple[int, ...]) -> Moved | None:
         tensors = [value for value in node.input if value and value not in self._constants]
+        self._share_extents(tensors)
         self._align(tensors, shape)
         found = [self._moved.get(value) for value in tensors]
         first = found[0] if found else None
@@ -138,7 +147,10 @@ class _Tokens:
                 return None
         for value in node.input:
             constant = self._constants.get(value)
-            if constant is not None and first.constant(array_of(constant)) is None:
+            if constant is None:
+                continue
+            laid = first.constant(array_of(constant))
+            if laid is None or (laid.ndim and laid.shape[2:] != (1, 1) and not is_affine(node)):
                 return None
         return replace(first, picture=self._name(node), source="")
 
@@ -156,6 +168,46 @@ class _Tokens:
             if value not in self._pictures and self._shapes.get(value) == shape:
                 name = self._unique(f"{value}/picture")
                 self._moved[value] = Moved(name, first.shape, first.order.copy(), value)
+
+    def _share_extents(self, tensors: Sequence[str]) -> None:
+        """Give what layers made of tokens that are no picture the height and width of others.
+
+        The result of attention is [1, n, c], so that a layer behind it makes a picture [1, c, 1, n]
+        until it is added to a picture's own tokens.
+        """
+        known = {value: self._moved[value] for value in tensors if value in self._moved}
+        if len({found.shape for found in known.values()}) < 2:
+            return
+        for first in known.values():
+            changed: dict[str, Moved] = {}
+            others = [value for value, found in known.items() if found.shape != first.shape]
+            if all(self._resized(value, first.shape[2:], changed) for value in others):
+                self._moved.update(changed)
+                return
+
+    def _resized(self, value: str, size: tuple[int, ...], changed: dict[str, Moved]) -> bool:
+        """Add to ``changed`` a value and what it is made of with another height and width.
+
+        Return whether that is possible: everything that is known of it is part of ``changed``.
+        """
+        found = self._moved.get(value)
+        if found is None or not found.is_tokens or value in self._pictures:
+            return False
+        if int(np.prod(found.shape[2:])) != int(np.prod(size)):
+            return False
+        made = (*found.shape[:2], *size)
+        changed[value] = replace(
+            found, shape=made, order=tokens_of(made).reshape(found.order.shape)
+        )
+        if found.source != value:
+            maker = self._makers.get(value)
+            if maker is None or maker.op_type in _MOVES:
+                return False
+            read = [v for v in maker.input if v in self._moved and v not in changed]
+            if not all(self._resized(v, size, changed) for v in read):
+                return False
+        readers = (node.output[0] for node in self._readers.get(value, ()))
+        return all(output in changed or output not in self._moved for output in readers)
 
     def _of_linear(self, node: onnx.NodeProto, shape: tuple[int, ...]) -> Moved | None:
         """Return the result of a linear layer on the channels of several pixels."""
