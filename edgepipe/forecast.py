@@ -41,7 +41,9 @@ _REMEDIES_AT_THE_END: Mapping[str, str] = {
     "Softmax": "omit it: the classes keep their order without it",
 }
 _MOVES = frozenset(["permute_dims", "reshape", "strided_slice", "tuple"])
-_NOT_A_PICTURE = "keep tensors [1, c, h, w]: only attention has an integer form on others"
+_NOT_A_PICTURE = (
+    "keep tensors [1, c, h, w]: only products and attention have an integer form on others"
+)
 _REQUESTED = "requested; without the request they are in int8"
 _OTHER = "train or export with operators that have an integer form"
 _RESULT = "leave it on ARM: it makes results, and no layer follows"

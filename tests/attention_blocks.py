@@ -6,6 +6,7 @@ picture with the result. The tokens are the pixels, or those of windows of the p
 
 from __future__ import annotations
 
+import numpy as np
 from ordinary_operators import CHANNELS, HEIGHT, WIDTH, Maker, Parts
 from small_networks import Builder
 
@@ -225,6 +226,63 @@ def moved_windows(b: Builder, u: str, v: str) -> str:
     return p("Add", u, p("Transpose", x, perm=[0, 3, 1, 2]))
 
 
+def linear_attention(b: Builder, u: str, v: str) -> str:
+    """EfficientViT's: products of three matrices without a softmax, divided by one more column."""
+    p = Parts(b, "linear")
+    both = p("Conv", u, p.values(p.normal(3 * CHANNELS, CHANNELS, 1, 1)))
+    x = p("Reshape", both, p.integers(1, HEADS, 3 * EACH, TOKENS))
+    query, key, value = p.split(p("Transpose", x, perm=[0, 1, 3, 2]), 3, EACH, EACH, EACH)
+    amounts = p.integers(0, 0, 0, 0, 0, 0, 0, 1)
+    padded = p("Pad", value, amounts, p.number(1))
+    keys = p("Transpose", p("Relu", key), perm=[0, 1, 3, 2])
+    x = p("MatMul", p("Relu", query), p("MatMul", keys, padded))
+    sums, total = p.split(x, 3, EACH, 1)
+    x = p("Div", sums, p("Add", total, p.number(1e-5)))
+    x = p("Transpose", x, perm=[0, 1, 3, 2])
+    return p("Reshape", x, p.integers(1, CHANNELS, HEIGHT, WIDTH))
+
+
+def covariance(b: Builder, u: str, v: str) -> str:
+    """Channels mixed by their own covariance, as bilinear pooling and self-correlation have it."""
+    p = Parts(b, "covariance")
+    flat = p.integers(1, CHANNELS, TOKENS)
+    x = p("Reshape", u, flat)
+    x = p("MatMul", x, p("Transpose", p("Reshape", v, flat), perm=[0, 2, 1]))
+    x = p("MatMul", p("Mul", x, p.number(1 / TOKENS)), p("Reshape", u, flat))
+    return p("Add", p("Reshape", x, p.integers(1, CHANNELS, HEIGHT, WIDTH)), v)
+
+
+def global_context(b: Builder, u: str, v: str) -> str:
+    """GCNet: one mean of all pixels, weighed by a softmax over them, is added to each."""
+    p = Parts(b, "context")
+    values = p("Reshape", u, p.integers(1, 1, CHANNELS, TOKENS))
+    mask = p("Conv", u, p.values(p.normal(1, CHANNELS, 1, 1)))
+    mask = p("Softmax", p("Reshape", mask, p.integers(1, 1, TOKENS)), axis=2)
+    x = p("MatMul", values, p("Unsqueeze", mask, p.integers(3)))
+    x = p("Reshape", x, p.integers(1, CHANNELS, 1, 1))
+    x = p("Conv", x, p.values(p.normal(CHANNELS, CHANNELS, 1, 1)))
+    return p("Add", u, x)
+
+
+def cross_covariance(b: Builder, u: str, v: str) -> str:
+    """XCiT's and EdgeNeXt's: attention among channels, whose lengths over the tokens are one."""
+    p = Parts(b, "xca")
+    x = _linear(p, _tokens(p, u), 3 * CHANNELS)
+    x = p("Reshape", x, p.integers(1, TOKENS, 3, HEADS, EACH))
+    x = p("Transpose", x, perm=[2, 0, 3, 4, 1])
+    query, key, value = (p("Gather", x, p.integer(index), axis=0) for index in range(3))
+    shape = p.integers(1, HEADS, EACH, TOKENS)
+    query, key = (
+        p("Div", each, p("Expand", p("Clip", p("ReduceL2", each, axes=[-1]), least), shape))
+        for each, least in ((query, p.number(1e-12)), (key, p.number(1e-12)))
+    )
+    scores = p("MatMul", query, p("Transpose", key, perm=[0, 1, 3, 2]))
+    scores = p("Mul", scores, p.values(np.array([[[2.0]], [[3.0]]])))
+    x = p("MatMul", p("Softmax", scores, axis=-1), value)
+    x = p("Reshape", p("Transpose", x, perm=[0, 3, 1, 2]), p.integers(1, TOKENS, CHANNELS))
+    return _picture(p, _linear(p, x, CHANNELS))
+
+
 BLOCKS: dict[str, Maker] = {
     make.__name__: make
     for make in (
@@ -237,5 +295,8 @@ BLOCKS: dict[str, Maker] = {
         transformer_layer,
         reduced_keys,
         moved_windows,
+        covariance,
+        global_context,
+        cross_covariance,
     )
 }

@@ -23,6 +23,7 @@ from edgepipe.frontend.rewrites.other_axes import as_pictures
 from edgepipe.frontend.rewrites.picture_layout import layers_channels_first
 from edgepipe.frontend.rewrites.pools import pool_windows
 from edgepipe.frontend.rewrites.reducing import reduce_pictures
+from edgepipe.frontend.rewrites.scores import plain_scores
 from edgepipe.frontend.rewrites.softmaxes import plain_softmaxes
 from edgepipe.frontend.rewrites.space_to_depth import gather_blocks
 from edgepipe.frontend.rewrites.stacks import unstack
@@ -51,6 +52,7 @@ def simplify(model: onnx.ModelProto) -> None:
     unstack(model)
     gather_blocks(model)
     plain_softmaxes(model)
+    plain_scores(model)
     infer_shapes(model)
     reduce_pictures(model)
     infer_shapes(model)

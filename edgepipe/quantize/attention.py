@@ -1,18 +1,70 @@
-"""Recognise attention: two products of computed matrices, and a softmax between them."""
+"""Recognise products of computed matrices: attention has a softmax between two of them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.quantize.call import Call
-from edgepipe.quantize.graph import AttentionNode, Node
+from edgepipe.quantize.graph import AttentionNode, MatrixNode, Node
 from edgepipe.tvm_adapter import Binding
 
 Float = NDArray[np.float64]
 _NO_WEIGHTS = "its weights are not constant"
 _LEAST_RANK = 3
 _MOST_DEPTH = 1 << 12  # differences of scores then fit int32, beside what is added to them
+_MOST_SUMMED = 1 << 16  # products of two int8, whose sum fits int32
+# What may stand between a product of two tensors and the softmax or quotient that it decides.
+_PASSING = frozenset(
+    [
+        *("add", "subtract", "multiply", "divide", "where", "clip", "maximum", "minimum"),
+        *("reshape", "permute_dims", "strided_slice", "split", "tuple_get_item"),
+    ]
+)
+
+
+def scores(bindings: Mapping[str, Binding]) -> set[str]:
+    """Return the products that are scores of a softmax or divisors, by the calls of a network.
+
+    If scores were rounded to int8, most of the weights would be equal. The divisors of linear
+    attention are sums that can be much less than the largest of them.
+    """
+    found: set[str] = set()
+    waiting = [i for b in bindings.values() if b.op == "nn.softmax" for i in b.inputs]
+    divisors = (b.args[1] for b in bindings.values() if b.op == "divide")
+    waiting += [divisor for divisor in divisors if isinstance(divisor, str)]
+    seen = set(waiting)
+    while waiting:
+        binding = bindings.get(waiting.pop())
+        if binding is None:
+            continue
+        if binding.op == "matmul" and len(binding.inputs) == 2:
+            found.add(binding.name)
+        elif binding.op in (*_PASSING, "matmul"):  # also one with a constant: it selects or pads
+            waiting += [tensor for tensor in binding.inputs if tensor not in seen]
+            seen.update(binding.inputs)
+    return found
+
+
+def matrices(call: Call, first: str, second: str) -> Node | str:
+    """Return the product of two computed tensors that is no attention."""
+    found = attention(call, first, second)
+    if not isinstance(found, str):
+        return found
+    if call.name in call.scores:
+        return found
+    first, by_first, _ = _scaled(call, first, only_factors=True)
+    second, by_second, _ = _scaled(call, second, only_factors=True)
+    if call.is_float(first, second):
+        return "a matrix that it multiplies is float"
+    rank, depth = len(call.shape), call.shapes[first][-1]
+    if not len(call.shapes[first]) == len(call.shapes[second]) == rank >= _LEAST_RANK:
+        return "the matrices that it multiplies differ in rank"
+    if depth > _MOST_SUMMED:
+        return f"its sums have {depth} terms, expected at most {_MOST_SUMMED}"
+    return MatrixNode(name=call.name, first=first, second=second, factor=by_first * by_second)
 
 
 def attention(call: Call, first: str, second: str) -> Node | str:
@@ -22,7 +74,8 @@ def attention(call: Call, first: str, second: str) -> Node | str:
              y = matmul(v, permute_dims(p)), the last two axes
     after    AttentionNode y of q, k and v; the inner calls stay, too
 
-    Constants that multiply or divide q or k on the way belong to the factor.
+    Constants that multiply or divide q or k on the way belong to the factor. Scores that are no
+    product of two tensors take the place of q and k.
     """
     weights, value = first, second
     softmax = _made(call, first, "nn.softmax")
@@ -40,14 +93,14 @@ def attention(call: Call, first: str, second: str) -> Node | str:
         return "the weights of its attention are not shares of rows"
     scores, factor, bias = _scaled(call, str(softmax.args[0]))
     product = _made(call, scores, "matmul")
-    if product is None or not all(isinstance(argument, str) for argument in product.args):
-        return "the scores of its attention are not a product of two tensors"
-    query, by_query, _ = _scaled(call, str(product.args[0]), only_factors=True)
-    key, by_key, _ = _scaled(call, str(product.args[1]), only_factors=True)
-    factor *= by_query * by_key
-    if call.is_float(query, key, value):
+    query, key, depth = scores, None, 1
+    if product is not None and all(isinstance(argument, str) for argument in product.args):
+        query, by_query, _ = _scaled(call, str(product.args[0]), only_factors=True)
+        key, by_key, _ = _scaled(call, str(product.args[1]), only_factors=True)
+        factor *= by_query * by_key
+        depth = call.shapes[query][-1]
+    if call.is_float(query, value) or (key is not None and call.is_float(key)):
         return "its attention is over float tensors"
-    depth = call.shapes[query][-1]
     if depth > _MOST_DEPTH:
         return f"its vectors have {depth} elements, expected at most {_MOST_DEPTH}"
     if not factor > 0 or (bias is not None and not np.isfinite(bias).all()):

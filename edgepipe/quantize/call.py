@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,12 +24,14 @@ class Call:
     """A binding, the shapes of all tensors, and the nodes before it by their output tensors.
 
     ``bindings`` are the calls before it that are no part of a node yet, by the same names.
+    ``scores`` are the products that a softmax or a divisor depends on.
     """
 
     binding: Binding
     shapes: Mapping[str, tuple[int, ...]]
     nodes: Mapping[str, Node]
     bindings: Mapping[str, Binding] = field(default_factory=dict)
+    scores: Container[str] = ()
 
     @property
     def name(self) -> str:

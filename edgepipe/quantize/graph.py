@@ -219,6 +219,7 @@ class SoftmaxNode(Node):
 class AttentionNode(Node):
     """Means of ``value``, weighted by the softmax of ``query @ key * factor + bias``.
 
+    Without a ``key``, the query itself, [..., n, m], takes the place of the product.
     ``query`` is [..., n, d], ``key`` [..., d, m] and ``value`` [..., m, e]; the result is
     [..., n, e]. If the node ``is_turned``, the last two axes of value and result change places.
     ``bias`` is float64, broadcast to [..., n, m], or None. None of them need be a picture.
@@ -226,7 +227,7 @@ class AttentionNode(Node):
 
     reason: str = "attention is computed on arm"
     query: str
-    key: str
+    key: str | None
     value: str
     factor: float
     bias: Float | None = None
@@ -234,7 +235,24 @@ class AttentionNode(Node):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (self.query, self.key, self.value)
+        return (self.query, *([] if self.key is None else [self.key]), self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MatrixNode(Node):
+    """``first @ second * factor`` of two computed tensors [..., n, d] and [..., d, m].
+
+    Neither they nor the result need be pictures.
+    """
+
+    reason: str = "computed matrices are multiplied on arm"
+    first: str
+    second: str
+    factor: float = 1.0
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.first, self.second)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -369,7 +387,7 @@ class FloatNode(Node):
 
 _INTEGER_KINDS = (
     *(ConvNode, SumNode, ProductNode, PixelNode, NormNode, LengthNode, SoftmaxNode, AttentionNode),
-    *(AveragePoolNode, MaxPoolNode, ResizeNode, ConcatNode, JoinNode),
+    *(MatrixNode, AveragePoolNode, MaxPoolNode, ResizeNode, ConcatNode, JoinNode),
 )
 
 

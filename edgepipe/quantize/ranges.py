@@ -20,6 +20,7 @@ from edgepipe.quantize.graph import (
     Graph,
     JoinNode,
     LengthNode,
+    MatrixNode,
     MoveNode,
     Node,
     NormNode,
@@ -48,7 +49,7 @@ _INT16_LARGEST = 127 * 256  # as many steps of int8 as int8 has on either side
 
 _MEASURED = (
     *(ConvNode, SumNode, ProductNode, PixelNode, NormNode, LengthNode, SoftmaxNode, AttentionNode),
-    AveragePoolNode,
+    *(MatrixNode, AveragePoolNode),
 )
 # A channel's scale becomes part of its weights, factors or row of a table in these, at no cost.
 _ABSORBING = ConvNode | SumNode | PixelNode | TableNode
@@ -100,11 +101,11 @@ def unmeasurable(graph: Graph, measurable: Container[str]) -> set[str]:
 def result_nodes(graph: Graph) -> set[str]:
     """Return what only results depend on, apart from layers, pools, sums and softmaxes.
 
-    It is products, normalisations, lengths, attention, joined results [1, k], and slices of what is
+    It is products, normalisations, lengths, matrices, joined results [1, k], and slices of what is
     no picture.
     """
     users = graph.users()
-    kinds = ProductNode | NormNode | LengthNode | AttentionNode
+    kinds = ProductNode | NormNode | LengthNode | AttentionNode | MatrixNode
     return {
         node.name
         for node in graph.nodes

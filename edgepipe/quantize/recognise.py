@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from edgepipe.quantize import arithmetic_rules, picture_rules
+from edgepipe.quantize import arithmetic_rules, attention, picture_rules
 from edgepipe.quantize.call import Call
 from edgepipe.quantize.graph import (
     AttentionNode,
     FloatNode,
     Graph,
     LengthNode,
+    MatrixNode,
     Node,
     NormNode,
     TableNode,
@@ -43,11 +44,12 @@ class Recognise:
         """Return the graph with the recognised nodes; the others have a reason."""
         nodes: dict[str, Node] = {}
         bindings = {n.name: n.binding for n in before.nodes if isinstance(n, FloatNode)}
+        scores = attention.scores(bindings)
         for node in before.nodes:
             if not isinstance(node, FloatNode):
                 nodes[node.name] = node
                 continue
-            call = Call(node.binding, before.shapes, nodes, bindings)
+            call = Call(node.binding, before.shapes, nodes, bindings, scores)
             made = node if node.reason else self._recognised(call)
             if isinstance(made, str):
                 made = replace(node, reason=f"stays float: {made}")
@@ -55,7 +57,7 @@ class Recognise:
         return replace(before, nodes=tuple(nodes.values()))
 
     def ensures(self, before: Graph, after: Graph) -> Iterator[str]:
-        """The same tensors; integer ones are pictures or attention; float nodes have a reason."""
+        """The same tensors; integer ones are pictures or matrices; float nodes have a reason."""
         if [node.name for node in after.nodes] != [node.name for node in before.nodes]:
             yield "the tensors are not the same as before"
         for node in after.nodes:
@@ -63,7 +65,7 @@ class Recognise:
                 yield f"{node.name} stays float without a reason"
             if is_integer(node) and node.name in self.keep_float:
                 yield f"{node.name} is integer, expected float"
-            is_free = isinstance(node, AttentionNode)
+            is_free = isinstance(node, AttentionNode | MatrixNode)
             if is_integer(node) and not is_free and picture_shape(after.shapes[node.name]) is None:
                 yield f"{node.name} is {list(after.shapes[node.name])}, expected a picture"
 

@@ -24,6 +24,7 @@ from edgepipe.quantize.graph import (
     Graph,
     JoinNode,
     LengthNode,
+    MatrixNode,
     MaxPoolNode,
     MoveNode,
     Node,
@@ -58,14 +59,19 @@ from edgepipe.quantize.integers import (
     ToInt8,
 )
 from edgepipe.quantize.normalising.layers import integer_length, integer_norm
-from edgepipe.quantize.on_arm.attention import integer_attention
+from edgepipe.quantize.on_arm.attention import integer_attention, integer_product_of_matrices
 from edgepipe.quantize.on_arm.layers import (
     integer_affine,
     integer_quotient,
     integer_softmax,
     joined,
 )
-from edgepipe.quantize.on_arm.records import DilatedPool, PictureOperation
+from edgepipe.quantize.on_arm.records import (
+    Attention,
+    DilatedPool,
+    MatrixProduct,
+    PictureOperation,
+)
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import Ranges, Target, needed_ranges, reads_int8
 from edgepipe.quantize.scheme import TensorRange
@@ -347,16 +353,27 @@ class _Lowering:
 
     def attention(self, node: AttentionNode) -> None:
         """Compute attention of tensors with one step each; they need not be pictures."""
-        query, key, value = (self._moved_form(tensor) for tensor in node.inputs)
-        name = self._int8_name(node.name)
+        forms = [self._moved_form(tensor) for tensor in node.inputs]
         target = self._ranges.target(node.name)
-        layer, step = integer_attention(node, (query, key, value), name, target)
+        made = integer_attention(node, forms, self._int8_name(node.name), target)
+        self._append_free(node.name, *made)
+
+    def matrices(self, node: MatrixNode) -> None:
+        """Multiply two tensors with one step each; they need not be pictures."""
+        first, second = (self._moved_form(tensor) for tensor in node.inputs)
+        target = self._ranges.target(node.name)
+        name = self._int8_name(node.name)
+        made = integer_product_of_matrices(node, (first, second), name, target)
+        self._append_free(node.name, *made)
+
+    def _append_free(self, tensor: str, layer: Attention | MatrixProduct, step: float) -> None:
+        """Append an operator whose result has one step and any shape."""
         self.operations.append(layer)
-        shape = self._graph.shapes[node.name]
+        shape = self._graph.shapes[tensor]
         channels = shape[1] if picture_shape(shape) else 1
-        form = Int8Form(name=name, shape=shape, scale=np.full(channels, step))
-        self._ints[node.name] = form
-        self.scales[name] = form.scale
+        form = Int8Form(name=layer.name, shape=shape, scale=np.full(channels, step))
+        self._ints[tensor] = form
+        self.scales[layer.name] = form.scale
 
     def average_pool(self, node: AveragePoolNode) -> None:
         source = self._int8_form(node.input)
@@ -520,6 +537,7 @@ _LOWERINGS: dict[type[Node], Callable[[_Lowering, Any], None]] = {
     LengthNode: _Lowering.length,
     SoftmaxNode: _Lowering.softmax,
     AttentionNode: _Lowering.attention,
+    MatrixNode: _Lowering.matrices,
     AveragePoolNode: _Lowering.average_pool,
     MaxPoolNode: _Lowering.max_pool,
     ResizeNode: _Lowering.resize,

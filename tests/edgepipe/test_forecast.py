@@ -129,7 +129,10 @@ def test_what_layers_read_should_be_computed_on_pictures(tmp_path: Path) -> None
     found = foreseen(tmp_path, b.model([1, 3, 16, 16], {b.conv(x, "last", (4, 1, 3, 3)): 4}))
     (group,) = (group for group in found.floats if group.kind == "Add")
     assert group.inside == group.operators != ()
-    assert group.remedy == "keep tensors [1, c, h, w]: only attention has an integer form on others"
+    assert (
+        group.remedy
+        == "keep tensors [1, c, h, w]: only products and attention have an integer form on others"
+    )
 
 
 def test_what_decodes_results_may_stay_float(tmp_path: Path) -> None:

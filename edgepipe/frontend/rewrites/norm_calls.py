@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,8 +13,6 @@ from edgepipe.frontend.onnx_graph import set_nodes
 from edgepipe.frontend.rewrites.norms import LAST_AXIS, NORMALISATION, attribute
 from edgepipe.frontend.rewrites.rewriting import REDUCE_WITH_INPUTS, Nodes, Rewriting
 
-_LAYER_NORM_OPSET = 17
-
 
 def write_norms(model: onnx.ModelProto) -> None:
     """Replace ``Normalisation`` by calls that the quantiser gathers, or by a float operator.
@@ -21,8 +20,8 @@ def write_norms(model: onnx.ModelProto) -> None:
     before   Normalisation(x, groups=0)
     after    c = x - ReduceMean(x, axes=[1]); c / Sqrt(ReduceMean(c * c, axes=[1]) + const)
 
-    Groups of channels become channels of a picture in between. Tokens that are no picture have a
-    layer normalisation, where the opset has one.
+    Groups of channels become channels of a picture in between, and so do the rows of what is no
+    picture, which is normalised along its last axis.
     """
     rewriting = Rewriting(model)
     nodes: Nodes = []
@@ -36,19 +35,14 @@ def _calls(rewriting: Rewriting, node: onnx.NodeProto) -> Iterator[onnx.NodeProt
     shape = rewriting.shapes[source]
     groups, epsilon = attribute(node, "groups", 0), attribute(node, "epsilon", 0.0)
     is_centred = bool(attribute(node, "centred", 1))
-    if groups == LAST_AXIS and is_centred and rewriting.opset >= _LAYER_NORM_OPSET:
-        numbers = [
-            rewriting.constant(f"{name}/{what}", np.full(shape[-1], value))
-            for what, value in (("ones", 1.0), ("zeros", 0.0))
-        ]
-        inputs = [source, *numbers]
-        yield helper.make_node("LayerNormalization", inputs, [name], axis=-1, epsilon=epsilon)
-        return
-    axes = [len(shape) - 1] if groups == LAST_AXIS else [1] if groups == 0 else [2, 3]
-    is_grouped = groups > 0 and groups != shape[1]
+    axes = [1] if groups == 0 else [2, 3]
+    is_grouped = groups == LAST_AXIS or (groups > 0 and groups != shape[1])
     made = f"{name}/grouped" if is_grouped else name
     if is_grouped:
-        grouped = (1, groups, shape[1] // groups * shape[2], shape[3])
+        if groups == LAST_AXIS:
+            grouped = (1, math.prod(shape[:-1]), shape[-1], 1)
+        else:
+            grouped = (1, groups, shape[1] // groups * shape[2], shape[3])
         wanted = rewriting.integers(f"{name}/groups", grouped)
         yield helper.make_node("Reshape", [source, wanted], [f"{name}/groups_of"])
         source = f"{name}/groups_of"

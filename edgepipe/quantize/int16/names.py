@@ -10,6 +10,7 @@ from edgepipe.quantize.graph import (
     AttentionNode,
     Graph,
     LengthNode,
+    MatrixNode,
     Node,
     NormNode,
     SoftmaxNode,
@@ -29,6 +30,7 @@ REASON = "computed in int16: requested"
 _ONLY_INT8: dict[type[Node], str] = {
     AttentionNode: "mean by attention",
     LengthNode: "length",
+    MatrixNode: "product of matrices",
     NormNode: "normalisation",
     SoftmaxNode: "softmax",
 }

@@ -1,15 +1,19 @@
-"""Attention in integers: scores without rounding, exponentials from a table, one quotient a row."""
+"""Products of computed matrices in integers.
+
+In attention, scores are not rounded, exponentials come from a table, and a row has one quotient.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.quantize.graph import AttentionNode
+from edgepipe.quantize.graph import AttentionNode, MatrixNode
 from edgepipe.quantize.integers import Int8Form
-from edgepipe.quantize.on_arm.records import Attention
+from edgepipe.quantize.on_arm.records import Attention, MatrixProduct
 from edgepipe.quantize.ranges import Target
 
 _FINEST = 1 / 128  # of exponents; e differs by 0.4 % at most from that of the middle of a step
@@ -18,23 +22,25 @@ _INVERSE_BITS = 48  # of 1 in the inverse of a sum; 17 of them are left for the 
 _MOST_COARSER = 30
 _BELOW_ALL = 32.0  # an exponent that is less than another by this has no weight beside it
 _BIAS_BITS = 29  # of _BELOW_ALL in steps of a score: differences of scores fit int32
+_FACTOR_BITS = 30  # of the factor of a sum of products, which has at most 31 bits itself
 _MOST_FINER = 2.0**16  # steps of the result in one of the values
 
 
 def integer_attention(
     node: AttentionNode,
-    forms: tuple[Int8Form, Int8Form, Int8Form],
+    forms: Sequence[Int8Form],
     name: str,
     target: Target,
 ) -> tuple[Attention, float]:
     """Return attention in integers, and the one step of its result.
 
-    ``forms`` are queries, keys and values, each with one step.
+    ``forms`` are queries, keys if there are any, and values, each with one step.
     """
-    query, key, value = forms
-    depth = query.shape[-1]
+    query, *keys, value = forms
+    key = keys[0] if keys else None
+    depth = query.shape[-1] if key else 1
     added = value.shape[-1 if node.is_turned else -2]
-    unit = node.factor * float(query.scale[0]) * float(key.scale[0])
+    unit = node.factor * float(query.scale[0]) * (float(key.scale[0]) if key else 1.0)
     bias, rounding = None, 0
     if node.bias is not None:
         rounding = max(0, math.ceil(math.log2(_BELOW_ALL / unit)) - _BIAS_BITS)
@@ -54,7 +60,7 @@ def integer_attention(
     attention = Attention(
         name=name,
         query=query.name,
-        key=key.name,
+        key=key.name if key else None,
         value=value.name,
         rank=len(query.shape),
         is_turned=node.is_turned,
@@ -66,6 +72,31 @@ def integer_attention(
         shift=shift,
     )
     return attention, step
+
+
+def integer_product_of_matrices(
+    node: MatrixNode, forms: tuple[Int8Form, Int8Form], name: str, target: Target
+) -> tuple[MatrixProduct, float]:
+    """Return the product of two tensors in integers, and the one step of its result.
+
+    ``forms`` are the tensors, each with one step.
+    """
+    first, second = forms
+    unit = node.factor * float(first.scale[0]) * float(second.scale[0])
+    step = float(target.step.max())
+    if not target.is_fixed:
+        step = max(step, abs(unit) / _MOST_FINER)
+    ratio = unit / step
+    shift = min(max(_FACTOR_BITS - math.ceil(math.log2(abs(ratio))), 1), 62)
+    product = MatrixProduct(
+        name=name,
+        first=first.name,
+        second=second.name,
+        rank=len(first.shape),
+        factor=round(ratio * 2**shift),
+        shift=shift,
+    )
+    return product, step
 
 
 def _exponentials(step: float, most: int, count: int) -> NDArray[np.int16]:

@@ -6,7 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.quantize.normal_forms import per_channel
-from edgepipe.quantize.on_arm.records import ArmOperation, Attention, DilatedPool, Joined, Softmax
+from edgepipe.quantize.on_arm.records import (
+    ArmOperation,
+    Attention,
+    DilatedPool,
+    Joined,
+    MatrixProduct,
+    Softmax,
+)
 from edgepipe.tvm_adapter import ModuleBuilder
 
 
@@ -29,6 +36,8 @@ def write(builder: ModuleBuilder, operation: ArmOperation) -> str:
             return _write_softmax(builder, operation)
         case Attention():
             return _write_attention(builder, operation)
+        case MatrixProduct():
+            return _write_product(builder, operation)
 
 
 def _write_softmax(builder: ModuleBuilder, softmax: Softmax) -> str:
@@ -60,7 +69,10 @@ def _write_attention(builder: ModuleBuilder, attention: Attention) -> str:
     def one(value: int, dtype: str) -> NDArray[np.signedinteger]:
         return np.full((1,) * attention.rank, value, dtype)
 
-    scores = emit("scores", "matmul", attention.query, attention.key, out_dtype="int32")
+    if attention.key is None:
+        scores = emit("scores", "astype", attention.query, dtype="int32")
+    else:
+        scores = emit("scores", "matmul", attention.query, attention.key, out_dtype="int32")
     if attention.rounding:
         scores = emit("rough", "right_shift", scores, one(attention.rounding, "int32"))
     if attention.bias is not None:
@@ -86,3 +98,19 @@ def _write_attention(builder: ModuleBuilder, attention: Attention) -> str:
     t = emit("shifted", "right_shift", t, one(attention.shift, "int64"))
     t = emit("clipped", "clip", t, -128, 127)
     return builder.emit(attention.name, "astype", t, dtype="int8")
+
+
+def _write_product(builder: ModuleBuilder, product: MatrixProduct) -> str:
+    def emit(part: str, op: str, *args: object, **attributes: object) -> str:
+        return builder.emit(f"{product.name}__{part}", op, *args, **attributes)
+
+    def one(value: int) -> NDArray[np.int64]:
+        return np.full((1,) * product.rank, value, np.int64)
+
+    t = emit("acc", "matmul", product.first, product.second, out_dtype="int32")
+    t = emit("wide", "astype", t, dtype="int64")
+    t = emit("scaled", "multiply", t, one(product.factor))
+    t = emit("rounded", "add", t, one(1 << (product.shift - 1)))
+    t = emit("shifted", "right_shift", t, one(product.shift))
+    t = emit("clipped", "clip", t, -128, 127)
+    return builder.emit(product.name, "astype", t, dtype="int8")

@@ -1,6 +1,6 @@
 """Operators on int8 that have no layer record: only ARM cores run them, and TVM lowers them.
 
-Tensors are int8 pictures [1, c, h, w], apart from those of attention.
+Tensors are int8 pictures [1, c, h, w], apart from those of attention and of products of matrices.
 """
 
 from __future__ import annotations
@@ -89,11 +89,12 @@ class Attention:
     ``query`` is [..., n, d], ``key`` [..., d, m], ``value`` [..., m, c] and the output
     [..., n, c], all of ``rank`` axes; the last two of values and output change places if it
     ``is_turned``. ``table`` is int16, ``bias`` int32 or None; what follows the inverse is int64.
+    Without a key, the query takes the place of the product.
     """
 
     name: str
     query: str
-    key: str
+    key: str | None
     value: str
     rank: int
     is_turned: bool
@@ -107,8 +108,31 @@ class Attention:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The tensors that the operator reads."""
-        return (self.query, self.key, self.value)
+        return (self.query, *([] if self.key is None else [self.key]), self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixProduct:
+    """Sums of products of two int8 tensors, scaled.
+
+        output = clip(((first @ second) * factor + 2**(shift - 1)) >> shift, -128, 127)
+
+    ``first`` is [..., n, d], ``second`` [..., d, m] and the output [..., n, m], all of ``rank``
+    axes. The sums are int32 and exact, what follows is int64.
+    """
+
+    name: str
+    first: str
+    second: str
+    rank: int
+    factor: int
+    shift: int
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensors that the operator reads."""
+        return (self.first, self.second)
 
 
 PictureOperation = Joined | DilatedPool | Softmax
-ArmOperation = PictureOperation | Attention
+ArmOperation = PictureOperation | Attention | MatrixProduct

@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 import ordinary_operators
 import pytest
-from attention_blocks import BLOCKS
+from attention_blocks import BLOCKS, linear_attention
 from emulated_stage import run_emulated
 from exported_networks.exact import build_exactly, frames, options
 from ordinary_operators import HEIGHT, WIDTH, Parts
@@ -20,9 +20,9 @@ from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.errors import QuantizeError
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.frontend.preprocess import Preprocess
-from edgepipe.quantize.graph import AttentionNode
+from edgepipe.quantize.graph import AttentionNode, MatrixNode
 from edgepipe.quantize.integers import Int8Form
-from edgepipe.quantize.on_arm.attention import integer_attention
+from edgepipe.quantize.on_arm.attention import integer_attention, integer_product_of_matrices
 from edgepipe.quantize.on_arm.forms import write
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.quantizer import QuantizedNetwork, quantize, understand
@@ -121,7 +121,8 @@ def test_nothing_in_a_block_with_attention_is_float(name: str, tmp_path: Path) -
     network = loaded(name, tmp_path)
     made = quantised(network)
     assert float_islands(made) == {}
-    assert [type(node) for node in understand(network).nodes].count(AttentionNode) == 1
+    kinds = [type(node) for node in understand(network).nodes]
+    assert kinds.count(AttentionNode) == (name != "covariance")
     session = onnxruntime.InferenceSession(network.onnx_model.SerializeToString())
     compiled = CompiledModule(made.module)
     found = np.stack([compiled.run({made.input_name: picture})["y0"] for picture in FRAMES])
@@ -132,6 +133,32 @@ def test_nothing_in_a_block_with_attention_is_float(name: str, tmp_path: Path) -
         ]
     )
     assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.998
+
+
+def test_a_product_that_divides_another_stays_float(tmp_path: Path) -> None:
+    """Its values can be much less than the largest of them, as in linear attention."""
+    onnx.save(ordinary_operators.network([linear_attention]), tmp_path / "net.onnx")
+    nodes = understand(load_network(tmp_path / "net.onnx")).nodes
+    assert not [node for node in nodes if isinstance(node, MatrixNode)]
+
+
+@pytest.mark.parametrize(("factor", "step"), [(1.0, 0.3), (-0.25, 0.02), (1.0, 1e-30)])
+def test_a_product_of_matrices_is_rounded_once(factor: float, step: float) -> None:
+    forms = tuple(
+        Int8Form(name=name, shape=SHAPES[name], scale=np.array([one]))
+        for name, one in (("q", QUERY_STEP), ("k", KEY_STEP))
+    )
+    node = MatrixNode(name="y", first="q", second="k", factor=factor)
+    layer, found_step = integer_product_of_matrices(node, forms, "y", Target(step=np.array([step])))
+    builder = ModuleBuilder()
+    for form in forms:
+        builder.param(form.name, form.shape, "int8")
+    write(builder, layer)
+    given = {name: value for name, value in values().items() if name != "v"}
+    found = run_module(builder.finish(["y"]), given)["y"]
+    sums = np.matmul(given["q"].astype(float), given["k"].astype(float))
+    expected = np.clip(sums * factor * QUERY_STEP * KEY_STEP / found_step, -128, 127)
+    assert np.abs(found - expected).max() < 0.501
 
 
 @pytest.mark.parametrize("name", ["position_sensitive", "with_positions"])
