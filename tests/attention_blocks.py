@@ -242,6 +242,38 @@ def linear_attention(b: Builder, u: str, v: str) -> str:
     return p("Reshape", x, p.integers(1, CHANNELS, HEIGHT, WIDTH))
 
 
+def _normalised_linear(p: Parts, x: str, after: int, scale: float = 1.0) -> str:
+    """LeViT's: a batch normalisation of rows behind a linear layer."""
+    weight = p.values(p.normal(CHANNELS, after) * scale / CHANNELS**0.5)
+    x = p("Reshape", p("MatMul", x, weight), p.integers(TOKENS, after))
+    numbers = [p.values(1 + 0.1 * p.normal(after)), p.weights(after), p.weights(after)]
+    x = p("BatchNormalization", x, *numbers, p.values(1 + 0.1 * p.normal(after) ** 2))
+    return p("Reshape", x, p.integers(1, TOKENS, after))
+
+
+def function_of_attention(b: Builder, u: str, v: str) -> str:
+    """LeViT's: a hard-swish between attention and the next layer, all with tokens."""
+    p = Parts(b, "levit")
+    x = _tokens(p, u)
+    both = _normalised_linear(p, x, 3 * CHANNELS, 1.7)
+    both = p("Reshape", both, p.integers(1, TOKENS, HEADS, 3 * EACH))
+    query, key, value = p.split(both, 3, EACH, EACH, EACH)
+    query, value = (p("Transpose", each, perm=[0, 2, 1, 3]) for each in (query, value))
+    scores = p("MatMul", query, p("Transpose", key, perm=[0, 2, 3, 1]))
+    scores = p("Add", p("Mul", scores, p.number(EACH**-0.5)), p.weights(HEADS, TOKENS, TOKENS))
+    y = p("Transpose", p("MatMul", p("Softmax", scores, axis=-1), value), perm=[0, 2, 1, 3])
+    y = p("Reshape", y, p.integers(1, TOKENS, CHANNELS))
+    y = p("Mul", y, p("HardSigmoid", y, alpha=1 / 6, beta=0.5))
+    x = p("Add", x, _normalised_linear(p, y, CHANNELS))
+    y = _normalised_linear(p, x, CHANNELS)
+    y = p(
+        "Div",
+        p("Mul", y, p("Clip", p("Add", y, p.number(3)), p.number(0), p.number(6))),
+        p.number(6),
+    )
+    return _picture(p, p("Add", x, _normalised_linear(p, y, CHANNELS)))
+
+
 def covariance(b: Builder, u: str, v: str) -> str:
     """Channels mixed by their own covariance, as bilinear pooling and self-correlation have it."""
     p = Parts(b, "covariance")
@@ -296,6 +328,7 @@ BLOCKS: dict[str, Maker] = {
         reduced_keys,
         moved_windows,
         covariance,
+        function_of_attention,
         global_context,
         cross_covariance,
     )

@@ -65,6 +65,7 @@ def _affine(
     scaled = f"{name}/scaled"
     by = rewriting.constant(f"{name}/factor", factor)
     plus = rewriting.constant(f"{name}/constant", constant)
+    rewriting.note_shape(scaled, rewriting.shapes[node.input[0]])
     yield helper.make_node("Mul", [node.input[0], by], [scaled])
     yield helper.make_node("Add", [scaled, plus], [name])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import helper
 
 from edgepipe.frontend.onnx_graph import readers_of, set_nodes
 from edgepipe.frontend.rewrites.rewriting import Rewriting
@@ -59,9 +59,7 @@ def arithmetic_before_reshapes(model: onnx.ModelProto) -> None:
         node.input[index] = before.input[0]
         node.input[1 - index] = rewriting.constant(f"{name}/reshaped", constant.copy())
         node.output[0] = source[after.output[0]] = f"{name}/before"
-        model.graph.value_info.append(
-            helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, shape)
-        )
+        rewriting.note_shape(node.output[0], shape)
     if source:
         kept = [
             helper.make_node("Identity", [source[node.output[0]]], [node.output[0]])

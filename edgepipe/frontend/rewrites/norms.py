@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper
+from onnx import helper
 
 from edgepipe.frontend.onnx_graph import set_nodes, values_before
 from edgepipe.frontend.rewrites.rewriting import Nodes, Rewriting
@@ -87,8 +87,7 @@ class _Gathering(Rewriting):
         kept = {"groups": norm.groups, "epsilon": norm.epsilon, "centred": int(norm.is_centred)}
         yield helper.make_node(NORMALISATION, [norm.source], [value], **kept)
         for index, (op, what, array) in enumerate(left):
-            info = helper.make_tensor_value_info(value, TensorProto.FLOAT, self.shapes[norm.source])
-            self._graph.value_info.append(info)
+            self.note_shape(value, self.shapes[norm.source])
             made = name if index == len(left) - 1 else f"{name}/scaled"
             yield helper.make_node(op, [value, self.constant(f"{name}/{what}", array)], [made])
             value = made

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from edgepipe.frontend.onnx_graph import array_of, constants_of, opset_of, shapes_of
 
@@ -45,3 +45,9 @@ class Rewriting:
         """Add an int64 constant of one axis and return its name."""
         self._graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), name))
         return name
+
+    def note_shape(self, name: str, shape: Sequence[int]) -> None:
+        """Note the shape of a new float value, for later passes."""
+        self._graph.value_info.append(
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape))
+        )

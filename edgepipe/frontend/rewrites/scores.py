@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import onnx
-from onnx import TensorProto, helper
+from onnx import helper
 
 from edgepipe.frontend.onnx_graph import readers_of, set_nodes
 from edgepipe.frontend.rewrites.rewriting import Nodes, Rewriting
@@ -29,7 +29,6 @@ class _Scores(Rewriting):
 
     def __init__(self, model: onnx.ModelProto) -> None:
         super().__init__(model)
-        self._model = model
         self._readers = readers_of(model.graph)
         self._outputs = {output.name for output in model.graph.output}
         self._scaled: dict[str, tuple[str, str]] = {}
@@ -43,7 +42,7 @@ class _Scores(Rewriting):
             product, factor = self._scaled[name]
             query, key = self.makers[product].input
             scaled = f"{name}/query"
-            self._shaped(scaled, self.shapes[query])
+            self.note_shape(scaled, self.shapes[query])
             return [
                 helper.make_node("Mul", [query, factor], [scaled]),
                 helper.make_node("MatMul", [scaled, key], [name]),
@@ -95,15 +94,10 @@ class _Scores(Rewriting):
         name, row = node.output[0], (*made[:-2], 1, count)
         axes = [*range(len(made) - 2), len(made) - 1, len(made) - 2]
         for value in (f"{name}/scores", f"{name}/weights"):
-            self._shaped(value, row)
+            self.note_shape(value, row)
         shape = self.integers(f"{name}/row", row)
         return [
             helper.make_node("Reshape", [softmax.input[0], shape], [f"{name}/scores"]),
             helper.make_node("Softmax", [f"{name}/scores"], [f"{name}/weights"], axis=len(row) - 1),
             helper.make_node("Transpose", [f"{name}/weights"], [name], perm=axes),
         ]
-
-    def _shaped(self, name: str, shape: tuple[int, ...]) -> None:
-        self._model.graph.value_info.append(
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-        )

@@ -244,9 +244,26 @@ class _Tokens:
         picture = (1, before[-1], *(1, *before)[-3:-1])
         if not 0 < int(np.prod(before)) <= _LARGEST:
             return None
+        if self._is_function_of_tokens(source, before):
+            return self._moved[source]
         name = self._unique(f"{source}/picture")
         self._moved[source] = Moved(name, picture, tokens_of(picture).reshape(before), source)
         return self._moved[source]
+
+    def _is_function_of_tokens(self, source: str, shape: tuple[int, ...]) -> bool:
+        """Return whether a value is computed element by element from tokens, which it then is."""
+        maker = self._makers.get(source)
+        if maker is None or maker.op_type not in _ELEMENTWISE or source in self._moved:
+            return False
+        tensors = [v for v in maker.input if v and v not in self._constants]
+        if not tensors or any(self._shapes.get(value) != shape for value in tensors):
+            return False
+        if any(value in self._pictures or self._tokens(value) is None for value in tensors):
+            return False
+        found = self._of_elementwise(maker, shape)
+        if found is not None:
+            self._moved[source] = found
+        return found is not None
 
     def _of_band(self, node: onnx.NodeProto, shape: tuple[int, ...]) -> Moved | None:
         """Return the result of a convolution along the channels of [1, c, 1, 1]."""
@@ -307,9 +324,23 @@ class _Tokens:
         return node.op_type in _OF_PICTURES and found is not None and found.picture in self._made
 
     def _is_bias(self, node: onnx.NodeProto) -> bool:
-        """Whether a node adds a constant to what a linear layer computed."""
-        tensors = [value for value in node.input if value not in self._constants]
-        return node.op_type == "Add" and len(tensors) == 1 and tensors[0] in self._layers
+        """Whether a node and those before it scale or add constants to a linear layer's result."""
+        while is_affine(node):
+            tensors = [value for value in node.input if value not in self._constants]
+            if len(tensors) != 1:
+                return False
+            value = tensors[0]
+            while value not in self._layers:
+                maker = self._makers.get(value)
+                if maker is None or maker.op_type not in _MOVES:
+                    break
+                value = maker.input[0]
+            if value in self._layers:
+                return True
+            if value not in self._makers:
+                return False
+            node = self._makers[value]
+        return False
 
     def _is_permuted_dense(self, node: onnx.NodeProto) -> bool:
         """Whether a node is a linear layer on all elements of a picture in another order."""
