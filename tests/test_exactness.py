@@ -30,7 +30,6 @@ from edgepipe.tvm_adapter import run_module
 
 NETWORKS = (
     "fmnist_resnet8",
-    "fmnist_resnet18",
     "mobilenetv2_imagenet",
     "nanodet_g_coco_416",
 )
@@ -138,7 +137,6 @@ def assert_pipeline_equals_reference(path, ref):
     ("name", "placement", "kinds"),
     [
         ("fmnist_resnet8", "default", ["arm", "vta", "arm"]),
-        ("fmnist_resnet18", "default", ["arm", "vta", "arm"]),
         ("mobilenetv2_imagenet", "default", ["arm", "vta"] * 8 + ["arm"]),
         ("mobilenetv2_imagenet", "rule", ["arm", "vta"] * 15 + ["arm"]),
         ("mobilenetv2_imagenet", "vta", ["arm", "vta", "arm"]),
@@ -188,8 +186,6 @@ def test_kernels_for_boards_give_the_bits_of_integer_relax(
         ("fmnist_resnet8", 0.2),
         ("fmnist_resnet8", 0.5),
         ("fmnist_resnet8", 0.8),
-        ("fmnist_resnet18", 0.3),
-        ("fmnist_resnet18", 0.7),
         ("mobilenetv2_imagenet", 0.5),
         ("nanodet_g_coco_416", 0.4),
     ],

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.models
 # Ranges do not matter for bit equality: networks are calibrated on noise.
 NETWORKS = [
     "fmnist_resnet8",
-    pytest.param("fmnist_resnet18", marks=pytest.mark.slow),
     pytest.param("mobilenetv2_imagenet", marks=pytest.mark.slow),
     pytest.param("nanodet_g_coco_416", marks=pytest.mark.slow),
 ]

@@ -60,12 +60,11 @@ def test_resnet8_agrees_with_float(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["fmnist_resnet8", "fmnist_resnet18"])
-def test_resnets_lose_at_most_thirty_of_ten_thousand(
-    name: str, model_path: Callable[[str], Path], fashion_mnist: FashionMnist
+def test_resnet8_loses_at_most_thirty_of_ten_thousand(
+    model_path: Callable[[str], Path], fashion_mnist: FashionMnist
 ) -> None:
-    exact, found, _ = fashion_hits(model_path(name), fashion_mnist, 10_000)
-    assert found >= exact - 30  # measured: resnet8 9,114 of 9,113; resnet18 8,985 of 8,985
+    exact, found, _ = fashion_hits(model_path("fmnist_resnet8"), fashion_mnist, 10_000)
+    assert found >= exact - 30  # measured: 9,114 of 9,113
 
 
 def nanodet_precision(model: Path, count: int) -> float:
