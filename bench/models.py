@@ -1,46 +1,54 @@
-"""Find networks, their descriptions and Fashion-MNIST for benchmarks and tests."""
+"""Find networks of the zoo, their descriptions and Fashion-MNIST for benchmarks and tests."""
 
 from __future__ import annotations
 
 import gzip
-import os
+import tomllib
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.lacking import LackingError as LackingError
-from bench.mobilenet import MOBILENET_V2, mobilenet_v2
-from edgepipe import boards
+from edgepipe import boards, schema
 from edgepipe.cli.console import ConsoleProgress
+from edgepipe.errors import DownloadError, ZooError
+from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.recipe import BuildOptions, build_bundle
+from edgepipe.zoo import catalogue, getting
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
-DESCRIPTIONS = ROOT / "tests" / "data" / "descriptions"
 FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 BUILD = ROOT / "build" / "bench"
-SHIPPED = ROOT / "build" / "shipped-networks"
+SHIPPED = ROOT / "build" / "zoo"
 
 
 def model(name: str) -> Path:
-    """Return the path of network ``name``: in examples/, EDGEPIPE_MODELS or ../shared/models.
+    """Return the path of network ``name`` of the zoo; download it the first time.
 
-    MobileNetV2 is made from a package on PyPI if it is in none of them. Raises ``LackingError``.
+    Raises ``LackingError`` if it cannot be downloaded.
     """
-    more = Path(os.environ.get("EDGEPIPE_MODELS", ROOT.parent / "shared" / "models"))
-    for folder in (EXAMPLES, more):
-        if (folder / f"{name}.onnx").is_file():
-            return folder / f"{name}.onnx"
-    if name == MOBILENET_V2:
-        return mobilenet_v2(SHIPPED)
-    raise LackingError(f"{name}.onnx is not in {more}; set EDGEPIPE_MODELS to its folder")
+    found = catalogue.model(name)
+    if not found.package:
+        return EXAMPLES / f"{name}.onnx"
+    if not getting.is_there(found, SHIPPED):
+        try:
+            getting.get(name, SHIPPED, overwrite=True)
+        except DownloadError as error:
+            raise LackingError(str(error)) from error
+    return SHIPPED / f"{name}.onnx"
 
 
 def description(name: str) -> Path:
-    """Return the description of network ``name``."""
-    own = DESCRIPTIONS / f"{name}.toml"
-    return own if own.is_file() else EXAMPLES / f"{name}.toml"
+    """Return the description of network ``name`` of the zoo; raise ``LackingError`` likewise."""
+    return model(name).with_suffix(".toml")
+
+
+def preprocess(name: str) -> Preprocess:
+    """Return how pictures become the input of network ``name`` of the zoo."""
+    text = catalogue.model(name).description_text
+    return schema.from_table(Preprocess, tomllib.loads(text)["preprocess"], name, ZooError)
 
 
 def fashion_mnist(part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:

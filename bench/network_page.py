@@ -1,4 +1,4 @@
-"""Write docs/reference/networks.md from the rows that ``make bench-networks`` makes.
+"""Write docs/reference/networks.md and the zoo's figures from the rows of ``make bench-networks``.
 
 ``network_rows.json`` keeps the rows of the page. ``python -m bench.network_page`` replaces those
 that the benchmark has made since, so one network can be measured anew or added. It ends with an
@@ -7,13 +7,16 @@ error if a network has no row.
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 
 from bench.exported import row_file
 from bench.models import ROOT
 from bench.network_cases import cases
+from edgepipe.zoo import catalogue
 
 KEPT = ROOT / "bench" / "network_rows.json"
 PAGE = ROOT / "docs" / "reference" / "networks.md"
@@ -46,7 +49,8 @@ Pictures for calibration are not among those compared.
 _REAL = """
 ## Real weights
 
-The weights are from public packages or the examples, or were trained for edgepipe.
+[`edgepipe models`](../guides/models.md) has these networks: their weights are from public packages
+or the examples.
 """
 _MADE_UP = """
 ## Made-up weights
@@ -70,6 +74,25 @@ def page(rows: Sequence[Row]) -> str:
         + _MADE_UP
         + _table(made_up, {"depthwise on VTA": [_on_vta(row) for row in made_up]})
     )
+
+
+def with_figures(text: str, rows: Mapping[str, Row]) -> str:
+    """Return the text of the zoo's file with the figures of ``rows``, by the titles of networks.
+
+    A network without a row keeps its figures.
+    """
+    keys = [field.name for field in dataclasses.fields(catalogue.Figures)]
+    sections = re.split(r"(?m)^(?=\[models\.)", text)
+    title = ""
+    for index, section in enumerate(sections):
+        if found := re.search(r'^title = "(.*)"$', section, re.M):
+            title = found[1]
+        elif section.partition("\n")[0].endswith(".figures]") and title in rows:
+            head = section.partition("\n")[0]
+            values = [f"{key} = {json.dumps(rows[title][key])}" for key in keys]
+            end = "\n" if index == len(sections) - 1 else "\n\n"
+            sections[index] = "\n".join([head, *values]) + end
+    return "".join(sections)
 
 
 def _on_vta(row: Row) -> str:
@@ -110,7 +133,9 @@ def main() -> int:
     ordered = {name: rows[name] for name in known}
     KEPT.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(list(ordered.values())), encoding="utf-8")
-    print(f"written: {PAGE.relative_to(ROOT)}")
+    text = catalogue.FILE.read_text(encoding="utf-8")
+    catalogue.FILE.write_text(with_figures(text, ordered), encoding="utf-8")
+    print(f"written: {PAGE.relative_to(ROOT)}, {catalogue.FILE.relative_to(ROOT)}")
     return 0
 
 

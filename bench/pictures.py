@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.models import BUILD, EXAMPLES
-from bench.packages import Package, keep
+from bench.packages import keep
 from edgepipe import media
+from edgepipe.zoo.wheels import Package
 
 Picture = NDArray[np.uint8]
 

@@ -9,7 +9,6 @@ free steps of weights and factors would gain (``free_steps.py``).
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ import onnx
 from bench import pictures
 from bench.figures import Figure
 from bench.int8_forms import FREE_STEPS, Forms, mean_cosine, price_of_shifts
-from bench.models import BUILD, ROOT, model
+from bench.models import BUILD, model, preprocess
 from bench.onnxruntime_int8 import Outputs
 from bench.pictures import Picture
 from edgepipe import boards
@@ -29,75 +28,65 @@ from edgepipe.frontend.network import load_network
 from edgepipe.frontend.preprocess import Frame, Preprocess
 from edgepipe.loading import load
 from edgepipe.recipe import BuildOptions, build_bundle
-
-sys.path.insert(0, str(ROOT / "tests"))
-
-from exported_networks.shipped import shipped
+from edgepipe.zoo import catalogue
 
 LEAST_LOGITS = 0.985
 LEAST_MAP = 0.95
 FEW = 16  # the fewest calibration pictures that a build takes without a warning
 TEXT = 0.5  # a picture holds text if the float map reaches this
-IMAGENET = {
-    "order": "RGB",
-    "scale": 1 / 255,
-    "mean": (0.485, 0.456, 0.406),
-    "std": (0.229, 0.224, 0.225),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A network, its preprocessing, and pictures for calibration and evaluation.
+    """A network of the zoo, and pictures for calibration and evaluation.
 
     ``classes`` is the number of logits, or 0 for a map of text. With ``variants``, weights rounded
     by reconstruction and ranges from few pictures are compared, too.
     """
 
-    name: str
-    path: Callable[[], Path]
-    preprocess: Preprocess
+    zoo: str
     calibration: Callable[[], list[Picture]]
     evaluation: Callable[[], list[Picture]]
     classes: int
     variants: bool = False
 
+    @property
+    def name(self) -> str:
+        """The network's title."""
+        return catalogue.model(self.zoo).title
 
-def _photograph(name: str, path: Callable[[], Path], *, text: bool, classes: int) -> Subject:
-    return Subject(
-        name=name,
-        path=path,
-        preprocess=Preprocess(
-            width=224, height=224, fit="center_crop", resize_short_side=256, **IMAGENET
-        ),
-        calibration=(lambda: pictures.turned(pictures.text(24, 1)))
-        if text
-        else pictures.photographs,
-        evaluation=(lambda: pictures.turned([*pictures.pages() * 2, *pictures.text(12, 2)]))
-        if text
-        else pictures.imagenet,
-        classes=classes,
-        variants=text,
-    )
+    @property
+    def preprocess(self) -> Preprocess:
+        """How a picture becomes the network's input."""
+        return preprocess(self.zoo)
+
+    def path(self) -> Path:
+        """Return the network's file; raise ``LackingError`` if it cannot be downloaded."""
+        return model(self.zoo)
 
 
 SUBJECTS = (
-    _photograph("MobileNetV2", lambda: model("mobilenetv2_imagenet"), text=False, classes=1000),
-    _photograph("PP-LCNet", lambda: shipped("pp_lcnet"), text=True, classes=4),
     Subject(
-        name="PP-OCR cls",
-        path=lambda: shipped("ppocr_cls"),
-        preprocess=Preprocess(
-            width=192, height=48, order="BGR", mean=(127.5,) * 3, std=(127.5,) * 3
-        ),
+        zoo="mobilenetv2_imagenet",
+        calibration=pictures.photographs,
+        evaluation=pictures.imagenet,
+        classes=1000,
+    ),
+    Subject(
+        zoo="pp_lcnet",
+        calibration=lambda: pictures.turned(pictures.text(24, 1)),
+        evaluation=lambda: pictures.turned([*pictures.pages() * 2, *pictures.text(12, 2)]),
+        classes=4,
+        variants=True,
+    ),
+    Subject(
+        zoo="ppocr_cls",
         calibration=lambda: pictures.lines(24, 3),
         evaluation=lambda: pictures.lines(24, 4),
         classes=2,
     ),
     Subject(
-        name="PP-OCR det",
-        path=lambda: shipped("ppocr_det"),
-        preprocess=Preprocess(width=320, height=320, **(IMAGENET | {"order": "BGR"})),
+        zoo="ppocr_det",
         calibration=lambda: pictures.text(20, 5),
         evaluation=lambda: [*pictures.pages(), *pictures.text(9, 6)],
         classes=0,

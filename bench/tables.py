@@ -66,7 +66,7 @@ def of_functions(largest: float) -> list[Figure]:
 
 def tables_between_vta_stages(name: str) -> list[Table]:
     """Return the tables of a network that only VTA operators make and read, as it is placed."""
-    height, width, channels = SHIPPED[name].size
+    height, width, channels = SHIPPED[name]
     mean, std = ((0.0,) * 3, (1.0,) * 3) if name in PLAIN else (MEAN, STD)
     pre = Preprocess(width=width, height=height, order="BGR", mean=mean, std=std)
     path = shipped(name)

@@ -112,6 +112,14 @@ class VirtualBoardError(EdgepipeError):
     """A virtual board that cannot be built, started, reached or stopped."""
 
 
+class ZooError(EdgepipeError):
+    """A network of the zoo that is unknown, cannot be downloaded, or is not the expected one."""
+
+
+class DownloadError(ZooError):
+    """A package that pip could not download."""
+
+
 __all__ = [
     "FAULT",
     "AcceleratorError",
@@ -123,6 +131,7 @@ __all__ = [
     "DeadlinePassed",
     "DeployError",
     "DifferenceError",
+    "DownloadError",
     "EdgepipeError",
     "EncodingError",
     "FingerprintError",
@@ -140,5 +149,6 @@ __all__ = [
     "UnbuildableError",
     "VerificationError",
     "VirtualBoardError",
+    "ZooError",
     "advise",
 ]

@@ -57,7 +57,7 @@ def architecture(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def model_path() -> Callable[[str], Path]:
-    """Return the path of a network by name: in examples/, EDGEPIPE_MODELS or ../shared/models."""
+    """Return the path of a network of the zoo by its name."""
 
     def find(name: str) -> Path:
         try:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-
-from exported_networks.shipped import SHIPPED
+import tomllib
 
 from bench.network_cases import cases
-from bench.network_page import KEPT, PAGE, page
+from bench.network_page import KEPT, PAGE, page, with_figures
+from edgepipe.zoo import catalogue
 
 ROW = {
     "network": "net 320x48",
@@ -35,7 +36,25 @@ def test_the_page_shows_the_rows_that_are_kept() -> None:
     known = cases()
     titles = {name: row["network"] for name, row in rows.items()}
     assert titles == {name: known[name].title for name in rows}
-    assert len([row for row in rows.values() if row["weights"]]) >= len(SHIPPED)
+
+
+def test_every_network_of_the_zoo_is_measured_and_has_the_figures_of_its_row() -> None:
+    rows = json.loads(KEPT.read_text(encoding="utf-8"))
+    measured = {case.zoo: case for case in cases().values() if case.weights}
+    assert measured.keys() == catalogue.models().keys()
+    for name, model in catalogue.models().items():
+        row = rows[measured[name].name]
+        assert dataclasses.asdict(model.figures).items() <= row.items()
+
+
+def test_new_rows_replace_the_figures_of_the_zoo() -> None:
+    text = catalogue.FILE.read_text(encoding="utf-8")
+    rows = json.loads(KEPT.read_text(encoding="utf-8"))
+    assert with_figures(text, rows) == text
+    changed = with_figures(text, {"YOLOX": rows["YOLOX"] | {"stages": 7, "cosine": 0.5}})
+    models = tomllib.loads(changed)["models"]
+    assert (models["yolox"]["figures"]["stages"], models["yolox"]["figures"]["cosine"]) == (7, 0.5)
+    assert models["pp_lcnet"] == tomllib.loads(text)["models"]["pp_lcnet"]
 
 
 def test_real_and_made_up_weights_are_apart() -> None:

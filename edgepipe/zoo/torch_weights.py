@@ -71,7 +71,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def read_weights(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the tensors of a state dictionary by name, float32 or int64.
+    """Return the tensors of a state dictionary by name: float32[...] or int64[...].
 
     Raises ``pickle.UnpicklingError`` for a file of another kind.
     """

@@ -1,0 +1,1 @@
+"""Networks with real weights that packages or the examples hold: ``edgepipe models``."""
