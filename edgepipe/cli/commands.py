@@ -5,6 +5,7 @@ version are printed without TVM, and what deploys to boards and watches them wor
 """
 
 COMMANDS = {
+    "models": "list networks with real weights, and get one with its description",
     "init": "write a network's description",
     "build": "compile a network for a board",
     "sign": "sign a bundle",

@@ -18,6 +18,13 @@ from edgepipe.errors import BoardError
 BUILDERS = {"tvm", "tvm_ffi", "onnx", "onnxruntime"}
 SERVES_BOARDS = ("bitstream", "boards", "deploy", "doctor", "logs", "sign", "top", "verify")
 SERVES_BOARDS += ("virtual-board",)
+LISTS_MODELS = """
+import json, sys
+from edgepipe.cli.main import main
+from edgepipe.zoo import getting
+main(["models", "list"])
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})), file=sys.stderr)
+"""
 PRINT_IMPORTED = """
 import json, sys
 from edgepipe.cli.main import main
@@ -73,6 +80,12 @@ def test_help_and_version_import_neither_numpy_nor_opencv_nor_tvm(arguments):
 @pytest.mark.parametrize("command", SERVES_BOARDS)
 def test_what_serves_boards_is_imported_without_tvm_and_onnx(command):
     assert not imported_by(command, "--help") & BUILDERS
+
+
+def test_the_networks_of_the_zoo_are_listed_without_numpy_opencv_and_tvm():
+    command = [sys.executable, "-c", LISTS_MODELS]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert not set(json.loads(ran.stderr)) & {*BUILDERS, "numpy", "cv2"}
 
 
 def test_all_modules_that_serve_boards_are_there_without_tvm_and_onnx():
