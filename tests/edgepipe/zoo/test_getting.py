@@ -221,7 +221,8 @@ def test_a_description_fits_its_network(name: str) -> None:
         needs.lacking(error)
     loaded = description.load(path.with_suffix(".toml"))
     post = loaded.postprocess
-    outputs = {output.name: output for output in onnx.load(path).graph.output}
+    found = onnx.load(path).graph.output
+    outputs = {output.name.removesuffix(":0"): output for output in found}  # as TensorFlow names it
     assert {*post.outputs, *post.scores, *post.distances} <= outputs.keys()
     labels = description.labels_of(loaded, path)
     if labels and post.kind in ("classify", "ctc"):
