@@ -36,7 +36,7 @@ computes them does not matter. The numbers after a name are the size of the inpu
 
 | column | meaning |
 |---|---|
-| stages | stages by the rule (`--objective rule`): the search for splits is newer |
+| stages | stages as `edgepipe inspect` splits the network; made-up weights: as on 2026-11-24 |
 | hops | how often a frame changes between ARM and the accelerator |
 | VTA, cores | how busy the accelerator and the ARM cores are |
 | MiB | contiguous memory with all frames in flight, of the board's 128 |
