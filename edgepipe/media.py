@@ -234,7 +234,7 @@ class VideoWriter:
         if self._writer is None:
             return
         self._writer.release()
-        if kind is None and (held := _frame_count(self._path)) != self._count:
+        if kind is None and (held := picture_count(self._path)) != self._count:
             raise self._error(f"it contains {held} of {self._count} pictures")
 
 
@@ -255,7 +255,8 @@ def letterboxed(picture: Picture, size: tuple[int, int]) -> Picture:
     return fitted
 
 
-def _frame_count(path: Path) -> int:
+def picture_count(path: Path) -> int:
+    """Return how many pictures a video says that it contains, 0 if it cannot be read."""
     capture = cv2.VideoCapture(_utf8(path))
     try:
         return max(int(capture.get(cv2.CAP_PROP_FRAME_COUNT)), 0)

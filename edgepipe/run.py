@@ -16,7 +16,7 @@ from typing import TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe import media, scratch
+from edgepipe import media, scratch, video
 from edgepipe.bundle import storage
 from edgepipe.errors import FAULT, MediaError, RuntimeFailure
 from edgepipe.fitting import PictureFitter
@@ -176,7 +176,7 @@ def run_bundle(
         slots=options.slots,
         trace=options.trace is not None,
     ) as pipeline:
-        with _outputs(options, lines, manifest.postprocess.results) as outputs:
+        with _outputs(options, lines, manifest.postprocess.results, progress) as outputs:
             for result, source in _results(pipeline, fitter, itertools.chain([first], pictures)):
                 outputs.add(result, source, fitter)
                 progress.update(result.frame + 1, 0)
@@ -266,7 +266,9 @@ def _results(
 
 
 @contextmanager
-def _outputs(options: RunOptions, lines: TextIO | None, kind: str) -> Iterator[_Outputs]:
+def _outputs(
+    options: RunOptions, lines: TextIO | None, kind: str, progress: Progress
+) -> Iterator[_Outputs]:
     """Open the files of a run; they get their final names if the run succeeds.
 
     ``kind`` is that of the bundle's results.
@@ -284,9 +286,9 @@ def _outputs(options: RunOptions, lines: TextIO | None, kind: str) -> Iterator[_
             rate = media.frames_per_second(options.source)
             with (
                 (waiting / RESULTS).open("w", encoding="utf-8") as file,
-                media.VideoWriter(waiting / VIDEO, rate) as video,
+                video.open_video(waiting / VIDEO, rate, progress) as annotated,
             ):
-                outputs = _Outputs(file, video, kind)
+                outputs = _Outputs(file, annotated, kind)
                 yield outputs
             outputs.write_picture(waiting / PICTURE)
             for name in (RESULTS, VIDEO, PICTURE):
@@ -304,10 +306,10 @@ def _outputs(options: RunOptions, lines: TextIO | None, kind: str) -> Iterator[_
 class _Outputs:
     """The outputs of a run: lines of JSON, and a video if pictures are kept."""
 
-    def __init__(self, lines: TextIO | None, video: media.VideoWriter | None, kind: str) -> None:
+    def __init__(self, lines: TextIO | None, annotated: video.Video | None, kind: str) -> None:
         self._lines = lines
         self._kind = kind
-        self._video = video
+        self._video = annotated
         self._best: tuple[int, Picture] | None = None
         self.written: tuple[Path, ...] = ()
 

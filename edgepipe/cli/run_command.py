@@ -23,7 +23,8 @@ Pictures are resized to the network's input as its description says. Boxes are i
 picture. VTA stages run on the simulator and ARM stages as kernels for this machine; both compute
 the same bits as the board. DIR receives results.jsonl, annotated.mp4 and annotated.jpg (the picture
 with the most detections). All pictures in annotated.mp4 have the size of the first one, with black
-bars if their shape differs. Without --output, results go to stdout, one JSON object per line.
+bars if their shape differs. It is H.264, which browsers play, if the program ffmpeg is installed,
+and otherwise MPEG-4. Without --output, results go to stdout, one JSON object per line.
 
 The comparison of serial and pipelined runs shows this machine's times, and beside them what the
 timing model predicts of the bundle's board, as `edgepipe report` does.
