@@ -65,10 +65,10 @@ test-cpp: $(VENV)/.installed $(AARCH64)/.built
 test-python: $(VENV)/.installed $(AARCH64)/.built
 	$(PYTHON) -m pytest -n 3 -m "not armhf and not networks" $(PYTEST)
 
-# Well-known networks as exporters write them and as packages on PyPI contain them: run it after a
-# change of edgepipe/frontend or edgepipe/quantize, and before a release. About half an hour.
-test-networks: $(VENV)/.installed
-	$(PYTHON) -m pytest -n 2 -m networks tests/test_exported_networks.py $(PYTEST)
+# Well-known networks as exporters write them and as packages on PyPI contain them, and the longest tests
+# of exactness: run it after a change of edgepipe/frontend or edgepipe/quantize, and before a release.
+test-networks: $(VENV)/.installed $(AARCH64)/.built
+	$(PYTHON) -m pytest -n 2 -m "networks and not armhf" $(PYTEST)
 
 # Random networks from a grammar of layers, and damaged ones: about two hours for 2,000.
 FUZZ_NETWORKS ?= 2000

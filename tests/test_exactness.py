@@ -2,6 +2,7 @@
 
 For every network: the bundle with default placement (VTA stages on the simulator), the bundle
 with every operator on ARM (kernels of the host, and of boards under qemu-user), and other cuts.
+The longest of these are left to `make test-networks`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ NETWORKS = (
     "mobilenetv2_imagenet",
     "nanodet_g_coco_416",
 )
+
+
+def long(*values: str) -> object:
+    """Return the parameters of a test that only `make test-networks` runs."""
+    return pytest.param(*values, marks=pytest.mark.networks)
+
 
 BOARDS = {"aarch64": "ultra96", "armhf": "pynq-z2"}
 
@@ -138,8 +145,8 @@ def assert_pipeline_equals_reference(path, ref):
     [
         ("fmnist_resnet8", "default", ["arm", "vta", "arm"]),
         ("mobilenetv2_imagenet", "default", ["arm", "vta"] * 8 + ["arm"]),
-        ("mobilenetv2_imagenet", "rule", ["arm", "vta"] * 15 + ["arm"]),
-        ("mobilenetv2_imagenet", "vta", ["arm", "vta", "arm"]),
+        long("mobilenetv2_imagenet", "rule", ["arm", "vta"] * 15 + ["arm"]),
+        long("mobilenetv2_imagenet", "vta", ["arm", "vta", "arm"]),
         ("nanodet_g_coco_416", "default", ["arm", "vta", "arm"]),
     ],
 )
@@ -156,8 +163,15 @@ def test_host_kernels_give_the_bits_of_integer_relax(name, reference, bundle):
     assert_pipeline_equals_reference(path, reference(name))
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("placement", ["default", "arm"])
+@pytest.mark.parametrize(
+    ("name", "placement"),
+    [
+        *((name, "default") for name in NETWORKS),
+        ("fmnist_resnet8", "arm"),
+        long("mobilenetv2_imagenet", "arm"),
+        long("nanodet_g_coco_416", "arm"),
+    ],
+)
 def test_kernels_for_boards_give_the_bits_of_integer_relax(
     architecture, name, placement, reference, bundle, tmp_path
 ):
@@ -239,7 +253,7 @@ def test_several_stages_on_two_devices_give_the_same_bits(reference, bundle):
         assert all(stage["fault"] == "" for stage in run_golden_on_the_model(path, device))
 
 
-@pytest.mark.parametrize("name", ["fmnist_resnet8", "nanodet_g_coco_416"])
+@pytest.mark.parametrize("name", ["fmnist_resnet8", long("nanodet_g_coco_416")])
 def test_the_fallback_of_an_accelerator_that_hangs_gives_the_same_bits(name, reference, tmp_path):
     ref = reference(name)
     path = tmp_path / "net"
@@ -260,8 +274,9 @@ def test_an_operator_placed_on_arm_in_the_middle_gives_the_same_bits(reference, 
     assert_pipeline_equals_reference(path, ref)
 
 
-def test_the_other_encoding_revision_gives_the_same_bits(reference, tmp_path):
-    ref = reference("nanodet_g_coco_416")
+@pytest.mark.parametrize("name", ["fmnist_resnet8", long("nanodet_g_coco_416")])
+def test_the_other_encoding_revision_gives_the_same_bits(name, reference, tmp_path):
+    ref = reference(name)
     board = boards.load("zcu104")
     assert board.accelerator.revision != ref.options.board.accelerator.revision
     build_bundle(dataclasses.replace(ref.options, output=tmp_path / "net", board=board))

@@ -12,7 +12,7 @@ from small_networks import Builder
 
 from edgepipe.frontend.network import load_network
 from edgepipe.frontend.onnx_passes import simplify
-from edgepipe.quantize.graph import ConvNode, FloatNode, SoftmaxNode
+from edgepipe.quantize.graph import AttentionNode, ConvNode, FloatNode, Node, SoftmaxNode
 from edgepipe.quantize.quantizer import understand
 
 SHAPE = (1, 3, 6, 4)
@@ -93,22 +93,28 @@ def returned(b: Builder) -> str:
     return b.conv(b.node("Softmax", [start(b)], "shares", axis=1), "y", (4, 8, 1, 1))
 
 
-@pytest.mark.parametrize(("case", "outputs"), [(attended, ["y"]), (returned, ["y", "shares"])])
-def test_a_softmax_stays_float_where_a_float_operator_or_a_result_reads_it(
-    case, outputs, tmp_path: Path
-) -> None:
+def nodes_of(b: Builder, outputs: list[str], folder: Path) -> dict[str, Node]:
+    """Return the nodes that the quantiser finds in a network, by name."""
+    onnx.save(b.model([*SHAPE], dict.fromkeys(outputs, 4)), folder / "net.onnx")
+    return {node.name: node for node in understand(load_network(folder / "net.onnx")).nodes}
+
+
+def test_a_softmax_stays_float_where_a_result_reads_it(tmp_path: Path) -> None:
     b = Builder(3)
-    case(b)
-    onnx.save(b.model([*SHAPE], dict.fromkeys(outputs, 4)), tmp_path / "net.onnx")
-    nodes = {node.name: node for node in understand(load_network(tmp_path / "net.onnx")).nodes}
-    shares = nodes["shares"]
+    returned(b)
+    shares = nodes_of(b, ["y", "shares"], tmp_path)["shares"]
     assert isinstance(shares, FloatNode)
     assert shares.binding.op == "nn.softmax"
-    expected = {
-        "y": "its input is not a picture [1, c, h, w]",
-        "shares": "a float operator or a result reads it",
-    }
-    assert shares.reason == f"stays float: {expected[outputs[-1]]}"
+    assert shares.reason == "stays float: a float operator or a result reads it"
+
+
+def test_a_softmax_that_weighs_a_tensor_is_part_of_attention(tmp_path: Path) -> None:
+    b = Builder(3)
+    attended(b)
+    nodes = nodes_of(b, ["y"], tmp_path)
+    assert "shares" not in nodes
+    (attention,) = (node for node in nodes.values() if isinstance(node, AttentionNode))
+    assert (attention.query, attention.key, attention.value) == ("flat", None, "turned")
 
 
 def distances(b: Builder) -> str:
@@ -132,8 +138,7 @@ def test_a_layer_is_float_if_it_decodes_probabilities_for_results(
     outputs = ["y", "shares"]
     if not is_result:
         outputs[0] = b.conv(x, "next", (4, 1, 1, 1))
-    onnx.save(b.model([*SHAPE], dict.fromkeys(outputs, 4)), tmp_path / "net.onnx")
-    nodes = {node.name: node for node in understand(load_network(tmp_path / "net.onnx")).nodes}
+    nodes = nodes_of(b, outputs, tmp_path)
     if is_result:
         assert nodes["means_of"].reason == "stays float: it decodes float results"
     else:

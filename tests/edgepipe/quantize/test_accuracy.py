@@ -93,6 +93,6 @@ def test_nanodet_boxes_are_those_of_float(model_path: Callable[[str], Path]) -> 
     assert nanodet_precision(model_path("nanodet_g_coco_416"), 5) >= 0.95
 
 
-@pytest.mark.slow
+@pytest.mark.networks
 def test_nanodet_boxes_over_a_hundred_frames(model_path: Callable[[str], Path]) -> None:
     assert nanodet_precision(model_path("nanodet_g_coco_416"), 100) >= 0.95
