@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -104,6 +105,11 @@ class DeviceMemory {
   /// accelerator may since see different bytes. No stage runs on the device after that.
   [[nodiscard]] virtual Status maintained() const { return {}; }
 
+  /// Calls `settled` before it hands out memory that another process may have used, and returns its
+  /// errors. One function for each `owner`; an empty one ends that. No effect on memory that only
+  /// this process ever uses.
+  virtual void before_reuse(const void* owner, std::function<Status()> settled);
+
   /// Never reuses what is released from now on: the accelerator cannot be stopped and may write to
   /// it.
   virtual void keep_released() {}
@@ -112,6 +118,9 @@ class DeviceMemory {
   friend class Buffer;
   virtual void release(const BufferView& view) noexcept = 0;
 };
+
+inline void DeviceMemory::before_reuse(const void* /*owner*/, std::function<Status()> /*settled*/) {
+}
 
 inline Buffer::~Buffer() {
   if (owner_ != nullptr) owner_->release(view_);

@@ -7,8 +7,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/shared_mapping.h"
 #include "edgepipe/memory.h"
@@ -28,6 +31,8 @@ class ArenaMemory : public DeviceMemory {
   void flush(const BufferView& view) final;
   void invalidate(const BufferView& view) final;
   [[nodiscard]] Status maintained() const final;
+  void before_reuse(const void* owner, std::function<Status()> settled) final
+      EDGEPIPE_EXCLUDES(mutex_);
   void keep_released() final { keeps_released_ = true; }
 
  protected:
@@ -40,6 +45,11 @@ class ArenaMemory : public DeviceMemory {
   /// if the kernel refuses.
   virtual Status sync(std::size_t offset, std::size_t bytes, Direction direction) = 0;
 
+  /// Claims a range that no allocation of this object overlaps. Returns 0, or where the range of
+  /// another process ends that has some of it. The default is for a buffer of this process alone.
+  virtual Result<std::size_t> claim(std::size_t offset, std::size_t bytes);
+  virtual void disclaim(std::size_t offset, std::size_t bytes) noexcept;
+
   [[nodiscard]] std::span<std::byte> mapped() const { return mapping_.bytes(); }
 
  private:
@@ -49,6 +59,8 @@ class ArenaMemory : public DeviceMemory {
   }
 
   void maintain(const BufferView& view, Direction direction) EDGEPIPE_EXCLUDES(mutex_);
+  Result<std::size_t> reserve(std::size_t bytes);
+  Status settle() EDGEPIPE_EXCLUDES(mutex_);
 
   const SharedMapping mapping_;
   const std::uint64_t address_;
@@ -56,7 +68,8 @@ class ArenaMemory : public DeviceMemory {
   std::atomic<bool> keeps_released_{false};
   std::atomic<bool> failed_{false};  // so that only a failure costs a lock
   mutable Mutex mutex_;
-  Status failure_ EDGEPIPE_GUARDED_BY(mutex_);  // the first
+  Status failure_ EDGEPIPE_GUARDED_BY(mutex_);                                          // the first
+  std::map<const void*, std::function<Status()>> settled_ EDGEPIPE_GUARDED_BY(mutex_);  // by owner
 };
 
 }  // namespace edgepipe

@@ -4,13 +4,13 @@
 
 namespace edgepipe {
 
-std::optional<std::size_t> RangeAllocator::allocate(std::size_t bytes) {
+std::optional<std::size_t> RangeAllocator::allocate(std::size_t bytes, std::size_t from) {
   bytes = std::max<std::size_t>(bytes, 1);
   MutexLock lock(mutex_);
-  std::size_t offset = 0;  // end of the range before the gap under test
+  std::size_t offset = aligned_bytes(from);  // where the gap under test begins
   for (const auto& [begin, length] : live_) {
-    if (begin - offset >= bytes) break;
-    offset = begin + aligned_bytes(length);
+    if (begin >= offset && begin - offset >= bytes) break;
+    offset = std::max(offset, begin + aligned_bytes(length));
   }
   if (offset > bytes_ || bytes > bytes_ - offset) return std::nullopt;
   live_.emplace(offset, bytes);

@@ -23,8 +23,9 @@ class RangeAllocator {
  public:
   explicit RangeAllocator(std::size_t bytes) : bytes_(bytes) {}
 
-  /// Returns the offset of `bytes` (0 counts as 1) that overlap no live range, if there is room.
-  std::optional<std::size_t> allocate(std::size_t bytes);
+  /// Returns the offset of `bytes` (0 counts as 1) that overlap no live range, the first one that
+  /// is not below `from`, if there is room.
+  std::optional<std::size_t> allocate(std::size_t bytes, std::size_t from = 0);
 
   /// Releases a live range by its offset.
   void release(std::size_t offset);

@@ -6,10 +6,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/open_failure.h"
+#include "base/range_lock.h"
 #include "base/sysfs.h"
+#include "memory/range_allocator.h"
 
 namespace edgepipe {
 namespace {
@@ -56,9 +59,12 @@ Result<std::unique_ptr<UdmabufMemory>> UdmabufMemory::open(const Options& option
   if (!bytes.ok()) return bytes.status();
   Result<std::uint64_t> address = read_number(folder + "/phys_addr");
   if (!address.ok()) return address.status();
-  Result<SharedMapping> mapping = SharedMapping::open(options.devices + "/" + options.name,
-                                                      {.bytes = static_cast<std::size_t>(*bytes)});
+  const std::string path = options.devices + "/" + options.name;
+  Result<SharedMapping> mapping =
+      SharedMapping::open(path, {.bytes = static_cast<std::size_t>(*bytes)});
   if (!mapping.ok()) return mapping.status().with_context("memory");
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file.valid()) return open_failure(Code::kNotFound, "memory: " + path, errno);
 
   FileDescriptor for_device;
   FileDescriptor for_cpu;
@@ -72,15 +78,31 @@ Result<std::unique_ptr<UdmabufMemory>> UdmabufMemory::open(const Options& option
     for_device = *std::move(device);
     for_cpu = *std::move(cpu);
   }
-  return std::unique_ptr<UdmabufMemory>(
-      new UdmabufMemory(*std::move(mapping), *address, std::move(for_device), std::move(for_cpu)));
+  return std::unique_ptr<UdmabufMemory>(new UdmabufMemory(
+      *std::move(mapping), *address, std::move(file), std::move(for_device), std::move(for_cpu)));
 }
 
-UdmabufMemory::UdmabufMemory(SharedMapping mapping, std::uint64_t address,
+UdmabufMemory::UdmabufMemory(SharedMapping mapping, std::uint64_t address, FileDescriptor file,
                              FileDescriptor for_device, FileDescriptor for_cpu)
     : ArenaMemory(std::move(mapping), address),
+      file_(std::move(file)),
       for_device_(std::move(for_device)),
       for_cpu_(std::move(for_cpu)) {}
+
+Result<std::size_t> UdmabufMemory::claim(std::size_t offset, std::size_t bytes) {
+  const FileRange range{.first = offset, .bytes = aligned_bytes(bytes)};
+  for (;;) {
+    const Result<bool> mine = lock_range(file_.number(), range);
+    if (!mine.ok()) return mine.status().with_context("memory: u-dma-buf");
+    if (*mine) return std::size_t{0};
+    const std::optional<FileRange> other = locked_by_others(file_.number(), range);
+    if (other) return static_cast<std::size_t>(other->first + other->bytes);
+  }
+}
+
+void UdmabufMemory::disclaim(std::size_t offset, std::size_t bytes) noexcept {
+  unlock_range(file_.number(), {.first = offset, .bytes = aligned_bytes(bytes)});
+}
 
 // One word contains the window: offset, size in multiples of 16, direction, and 1 for "now".
 Status UdmabufMemory::sync(std::size_t offset, std::size_t bytes, Direction direction) {
