@@ -47,6 +47,7 @@ struct Submission {
   // The verdict on this program, set for prepare_checked() and run_checked(). A device that hands
   // its programs to another one passes it on, so that they are not checked twice.
   const CheckedProgram* checked = nullptr;
+  std::chrono::nanoseconds* waited = nullptr;  // run() adds how long it waited for its turn
 };
 
 /// Exclusive use of a device, granted in the order of the requests:
@@ -75,8 +76,10 @@ class Turns {
     Turns* turns_;
   };
 
-  /// Blocks until all earlier requests are done; kDeadline says how many are still ahead.
-  Result<Turn> take(Clock::time_point deadline) EDGEPIPE_EXCLUDES(mutex_);
+  /// Blocks until all earlier requests are done; kDeadline says how many are still ahead. Adds the
+  /// time to `waited`.
+  Result<Turn> take(Clock::time_point deadline, std::chrono::nanoseconds* waited = nullptr)
+      EDGEPIPE_EXCLUDES(mutex_);
 
  private:
   struct Waiter {

@@ -9,6 +9,7 @@
 // conformance/stage_suite.h tests these promises on any stage.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -60,6 +61,9 @@ class Stage {
   /// Whether a run that ended with kDeadline has no side effects, so that the same frame may be run
   /// again.
   [[nodiscard]] virtual bool repeatable() const { return false; }
+
+  /// How long its runs have waited for a device that others used, in total. For any thread.
+  [[nodiscard]] virtual std::chrono::nanoseconds device_wait() const { return {}; }
 };
 
 /// A plain function as a stage. An exception from the function becomes the frame's error

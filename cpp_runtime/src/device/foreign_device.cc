@@ -39,7 +39,7 @@ class ForeignDevice final : public Device {
  protected:
   Status run_checked(const Submission& submission) override {
     const Clock::time_point patience = std::min(submission.turn_deadline, far_future());
-    const Result<Turns::Turn> turn = turns_.take(patience);
+    const Result<Turns::Turn> turn = turns_.take(patience, submission.waited);
     if (!turn.ok()) return turn.status();
     if (Status status = runner_->await_idle(patience); !status.ok()) return status;
     const auto address = static_cast<ForeignDriver::PhysicalAddress>(submission.address);

@@ -5,7 +5,7 @@
 
 namespace edgepipe {
 
-Result<Turns::Turn> Turns::take(Clock::time_point deadline) {
+Result<Turns::Turn> Turns::take(Clock::time_point deadline, std::chrono::nanoseconds* waited) {
   MutexLock lock(mutex_);
   if (!taken_) {
     taken_ = true;
@@ -15,6 +15,7 @@ Result<Turns::Turn> Turns::take(Clock::time_point deadline) {
   Waiter** end = &first_;
   while (*end != nullptr) end = &(*end)->next;
   *end = &self;
+  const Clock::time_point began = Clock::now();
   const Clock::time_point bounded = std::min(deadline, far_future());
   while (!self.called) {
     if (self.wake.wait_until(lock, bounded) || self.called) continue;
@@ -23,6 +24,7 @@ Result<Turns::Turn> Turns::take(Clock::time_point deadline) {
                       " runs were ahead",
                   "allow the device more time, or give it fewer stages and pipelines");
   }
+  if (waited != nullptr) *waited += Clock::now() - began;
   return Turn(this);
 }
 

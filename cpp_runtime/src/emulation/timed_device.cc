@@ -17,7 +17,7 @@ Status TimedDevice::prepare_checked(const Submission& submission) {
 }
 
 Status TimedDevice::run_checked(const Submission& submission) {
-  const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
+  const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline, submission.waited);
   if (!turn.ok()) return turn.status();
   const Clock::time_point began = Clock::now();
   if (Status status = inner_->run(submission); !status.ok()) return status;

@@ -399,6 +399,7 @@ PipelineStatistics Pipeline::Machinery::statistics() const {
     entry.hangs = record.hangs;
     entry.retries = record.retries;
     entry.fallback_frames = record.fallback_frames;
+    entry.device_wait_s = std::chrono::duration<double>(record.device_wait).count();
     entry.fault = std::move(record.fault);
   }
   return statistics;

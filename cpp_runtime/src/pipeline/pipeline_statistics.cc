@@ -60,7 +60,7 @@ std::string PipelineStatistics::json() const {
                              {"busy", to_json(stage.busy)},
                              {"utilisation", stage.utilisation},
                              {"waiting", stage.waiting},
-
+                             {"device_wait_s", stage.device_wait_s},
                              {"hangs", stage.hangs},
                              {"retries", stage.retries},
                              {"fallback_frames", stage.fallback_frames},

@@ -131,7 +131,9 @@ void RecoveringStage::note(std::uint64_t frame, const std::string& what,
 
 RecoveringStage::Record RecoveringStage::record() const {
   MutexLock lock(mutex_);
-  return record_;
+  Record record = record_;
+  record.device_wait = node_.stage->device_wait() - earlier_wait_;
+  return record;
 }
 
 void RecoveringStage::reset() {
@@ -139,6 +141,7 @@ void RecoveringStage::reset() {
   history_.clear();
   MutexLock lock(mutex_);
   record_ = {};
+  earlier_wait_ = node_.stage->device_wait();
 }
 
 }  // namespace edgepipe

@@ -17,6 +17,7 @@
 // error.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -65,10 +66,11 @@ class RecoveringStage {
   using OnFault = std::function<void(const std::string& what)>;
 
   struct Record {
-    std::uint64_t hangs = 0;            // runs of the device that missed their deadline
-    std::uint64_t retries = 0;          // frames that were run again
-    std::uint64_t fallback_frames = 0;  // frames that the fallback ran
-    std::string fault;                  // the device's last failure; empty: none
+    std::uint64_t hangs = 0;                  // runs of the device that missed their deadline
+    std::uint64_t retries = 0;                // frames that were run again
+    std::uint64_t fallback_frames = 0;        // frames that the fallback ran
+    std::chrono::nanoseconds device_wait{0};  // for its turn on the device
+    std::string fault;                        // the device's last failure; empty: none
   };
 
   /// `node` is the graph's number `index`; borrowed, and bound before the first run.
@@ -114,6 +116,7 @@ class RecoveringStage {
 
   mutable Mutex mutex_;  // not held while a stage runs
   Record record_ EDGEPIPE_GUARDED_BY(mutex_);
+  std::chrono::nanoseconds earlier_wait_ EDGEPIPE_GUARDED_BY(mutex_){0};  // before reset()
 };
 
 }  // namespace edgepipe

@@ -114,7 +114,7 @@ class Simulator::Impl {
       : accelerator_(accelerator), memory_(memory), sram_(accelerator, kernel) {}
 
   Status run(const Submission& submission) {
-    const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
+    const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline, submission.waited);
     return turn.ok() ? execute_all(*submission.checked, submission) : turn.status();
   }
 

@@ -153,7 +153,13 @@ Status VtaStage::run(std::size_t slot) {
   DeviceMemory& memory = device_.memory();
   for (const BufferView& view : bound.inputs) memory.flush(view);
   Status status = memory.maintained();
-  if (status.ok()) status = device_.run(submission(bound));
+  if (status.ok()) {
+    std::chrono::nanoseconds waited{0};
+    Submission submitted = submission(bound);
+    submitted.waited = &waited;
+    status = device_.run(submitted);
+    device_wait_ns_.fetch_add(waited.count(), std::memory_order_relaxed);
+  }
   if (status.ok()) {
     for (const BufferView& view : bound.outputs) memory.invalidate(view);
     status = memory.maintained();

@@ -7,8 +7,10 @@
 // share constants and scratch, because a device runs one program at a time.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,6 +54,10 @@ class VtaStage final : public Stage {
   /// A program does not modify its inputs, so it can be restarted.
   [[nodiscard]] bool repeatable() const override { return true; }
 
+  [[nodiscard]] std::chrono::nanoseconds device_wait() const override {
+    return std::chrono::nanoseconds(device_wait_ns_.load(std::memory_order_relaxed));
+  }
+
  private:
   struct Slot {
     Buffer instructions;
@@ -75,6 +81,7 @@ class VtaStage final : public Stage {
   std::vector<std::size_t> output_regions_;
   std::vector<Buffer> shared_;  // by region; empty for tensors
   std::vector<Slot> slots_;
+  std::atomic<std::int64_t> device_wait_ns_{0};
 };
 
 }  // namespace edgepipe

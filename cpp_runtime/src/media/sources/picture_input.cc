@@ -20,6 +20,9 @@ class PictureInput::FittingStage final : public Stage {
   [[nodiscard]] std::string_view name() const override { return stage_->name(); }
   [[nodiscard]] WrittenBy written_by() const override { return stage_->written_by(); }
   [[nodiscard]] bool repeatable() const override { return stage_->repeatable(); }
+  [[nodiscard]] std::chrono::nanoseconds device_wait() const override {
+    return stage_->device_wait();
+  }
 
   Status bind(std::size_t slot, std::span<const BufferView> inputs,
               std::span<const BufferView> outputs) override {
