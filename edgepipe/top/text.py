@@ -19,7 +19,7 @@ def line(snapshot: Snapshot, rates: Rates) -> str:
     """Return one line: program, frames per second, latency, and the busy share of each stage."""
     statistics = snapshot.statistics
     stages = ", ".join(
-        f"{stage.name} {busy:.0%} ({stage.waiting} waiting{_recovered(stage)})"
+        f"{stage.name} {busy:.0%} ({stage.waiting} waiting{_troubles(stage)})"
         for stage, busy in zip(statistics.stages, rates.busy, strict=True)
     )
     return (
@@ -58,13 +58,18 @@ def _paragraph(snapshot: Snapshot, rates: Rates) -> str:
         for stage, busy in zip(statistics.stages, rates.busy, strict=True)
     ]
     rows.append(["submit to result", "", *_times(latency), "", ""])
+    waits = [
+        f"{stage.name}: {stage.device_wait_s:.1f} s of its time it waited for its device"
+        for stage in statistics.stages
+        if _is_notable(stage)
+    ]
     faults = [
         f"{stage.name}: {stage.retries} frames run again, {stage.fallback_frames} on its fallback"
         for stage in statistics.stages
         if stage.fault
     ]
     return "\n".join(
-        [*map(printable, lines), "", format_table(header, rows), *map(printable, faults)]
+        [*map(printable, lines), "", format_table(header, rows), *map(printable, waits + faults)]
     )
 
 
@@ -73,10 +78,16 @@ def _times(times: Durations) -> list[str]:
     return [str(times.count), *(f"{value:.3f}" for value in values)]
 
 
-def _recovered(stage: StageStatistics) -> str:
-    if not stage.fault:
-        return ""
-    return f", {stage.retries} run again, {stage.fallback_frames} on its fallback"
+def _is_notable(stage: StageStatistics) -> bool:
+    """Return whether a stage waited for its device for more than a thousandth of its run times."""
+    return stage.device_wait_s * 1e6 > stage.busy.count * stage.busy.mean_ms
+
+
+def _troubles(stage: StageStatistics) -> str:
+    told = f", {stage.device_wait_s:.1f} s for its device" if _is_notable(stage) else ""
+    if stage.fault:
+        told += f", {stage.retries} run again, {stage.fallback_frames} on its fallback"
+    return told
 
 
 def _reopened(source: Source) -> str:

@@ -91,6 +91,18 @@ def test_once_prints_one_line_per_pipeline(tmp_path, capsys):
     )
 
 
+def test_the_wait_for_a_device_that_others_use_is_shown(tmp_path, capsys):
+    first, second = PIPELINE["stages"]
+    stages = [first | {"device_wait_s": 0.0}, second | {"device_wait_s": 0.04}]
+    publish(tmp_path, pipeline=PIPELINE | {"stages": stages})
+    assert top(tmp_path, "--once") == 0
+    assert "vta1 95% (3 waiting, 0.0 s for its device, 2 run again" in capsys.readouterr().out
+    (found,) = snapshot.read_here(str(tmp_path)).snapshots
+    (page,) = text.paragraphs([(found, snapshot.rates(found, None))])
+    assert "vta1: 0.0 s of its time it waited for its device\n" in page
+    assert "arm0: " not in page
+
+
 def test_a_source_that_fell_silent_is_shown(tmp_path, capsys):
     fault = {"silences": 2, "reconnects": 1, "outage_s": 12.3, "fault": "cam: no picture for 5 s"}
     record = publish(tmp_path)
