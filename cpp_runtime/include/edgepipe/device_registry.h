@@ -37,6 +37,8 @@ struct DeviceChoice {
   std::vector<std::size_t> indices = {
       0};                     // not empty; stage k runs on the k-th, modulo their count
   std::string argument = {};  // only of a kind that takes one
+  bool shared = false;        // with other processes, run by run
+  int priority = 0;           // among these, from -9 to 9: higher ones first
 };
 
 /// What a kind of device is opened for.
@@ -46,6 +48,8 @@ struct DeviceRequest {
   std::string argument;              // from DeviceChoice
   std::size_t memory_bytes;          // address space of devices without their own memory
   std::vector<std::string> faults;   // to inject, as in --fault; empty for most kinds
+  bool shared = false;               // from DeviceChoice; false for kinds that are never shared
+  int priority = 0;                  // from DeviceChoice
 };
 
 /// Open devices and the memory that their stages and the pipeline's slots use.
@@ -65,6 +69,7 @@ struct DeviceKind {
   std::string help;                 // for --help: what it is, in a few words
   std::string argument = {};        // what follows NAME: in --device, e.g. "PATH"; empty: indices
   bool injects_faults = false;      // uses DeviceRequest::faults
+  bool shares = false;              // several processes can use its devices: NAME:shared
   bool programmable_logic = false;  // the session compares the record of the FPGA's content first
   /// Whether this machine has such a device; empty for kinds that run anywhere.
   std::function<bool()> present = {};
@@ -92,8 +97,8 @@ class DeviceRegistry {
   /// The name that "auto" stands for: the first kind whose `present` says yes, else "simulator".
   [[nodiscard]] std::string detect() const;
 
-  /// Reads "auto", "NAME", "NAME:1", "NAME:0+1" or "NAME:ARGUMENT". kInvalidArgument lists the
-  /// choices.
+  /// Reads "auto", "NAME", "NAME:1", "NAME:0+1", "NAME:shared", "NAME:1,shared,priority=2" or
+  /// "NAME:ARGUMENT". kInvalidArgument lists the choices.
   [[nodiscard]] Result<DeviceChoice> parse(std::string_view text) const;
 
   /// What parse() reads, for error texts.

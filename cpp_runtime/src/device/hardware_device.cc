@@ -19,6 +19,9 @@ namespace {
 
 constexpr const char* kExamine = "examine the board with `edgepipe doctor`";
 
+// Processes that share the accelerator have it for one run at a time.
+constexpr std::chrono::seconds kOthersPatience{60};
+
 constexpr std::array<std::uint32_t, 5> kBases{vta::kInpBase, vta::kWgtBase, vta::kUopBase,
                                               vta::kAccBase, vta::kOutBase};
 
@@ -36,18 +39,66 @@ Result<std::unique_ptr<HardwareDevice>> HardwareDevice::create(const Accelerator
   if (!fence.ok()) return fence.status().with_context("vta: run fence");
   std::unique_ptr<HardwareDevice> device(
       new HardwareDevice(accelerator, std::move(parts), options, *std::move(fence)));
+  const Result<Hold> hold = device->take(Clock::now() + kOthersPatience, nullptr);
+  if (!hold.ok()) return hold.status();
   if (Status status = device->prove_idle(); !status.ok()) return status;
+  if (device->parts_.sharing != nullptr) {
+    device->parts_.memory->before_reuse(device.get(),
+                                        [self = device.get()] { return self->settle(); });
+  }
   return device;
+}
+
+HardwareDevice::~HardwareDevice() {
+  if (parts_.sharing != nullptr) parts_.memory->before_reuse(this, {});
+}
+
+HardwareDevice::Hold::Hold(HardwareDevice& device, Turns::Turn turn)
+    : device_(&device), turn_(std::move(turn)) {
+  device_->holder_ = std::this_thread::get_id();
+}
+
+HardwareDevice::Hold::~Hold() {
+  if (device_ != nullptr) device_->holder_ = std::thread::id();
+}
+
+Result<HardwareDevice::Hold> HardwareDevice::take(Clock::time_point deadline,
+                                                  std::chrono::nanoseconds* waited) {
+  Result<Turns::Turn> turn = turns_.take(deadline, waited);
+  if (!turn.ok()) return turn.status();
+  Hold hold(*this, *std::move(turn));
+  if (parts_.sharing == nullptr) return hold;
+  const Clock::time_point began = Clock::now();
+  Result<SharedTurns::Turn> shared = parts_.sharing->take(deadline);
+  if (waited != nullptr) *waited += Clock::now() - began;
+  if (!shared.ok()) return shared.status();
+  hold.add(*std::move(shared));
+  if (parts_.sharing->interrupted() && !broken_) {
+    if (Status status = prove_idle(); !status.ok()) return status;
+    ++statistics_.orphans;
+  }
+  return hold;
+}
+
+/// Memory of a process that died in a run may be handed out again, but the accelerator may still
+/// write to it: ends that run first.
+Status HardwareDevice::settle() {
+  if (!parts_.sharing->running() || holder_ == std::this_thread::get_id()) return {};
+  return take(Clock::now() + kOthersPatience, nullptr).status();
+}
+
+void HardwareDevice::end_run() {
+  if (parts_.sharing != nullptr) parts_.sharing->end_run();
 }
 
 // An earlier process may have ended in the middle of a run. The memory that it used is about to be
 // handed out again, so the accelerator must have stopped.
 Status HardwareDevice::prove_idle() {
   if (parts_.reset != nullptr) {
-    Status status = parts_.reset->reset();
-    return status.ok()
-               ? status
-               : Status(Code::kDevice, "vta: cannot be reset: " + status.message(), kExamine);
+    const Status status = parts_.reset->reset();
+    if (!status.ok()) return {Code::kDevice, "vta: cannot be reset: " + status.message(), kExamine};
+    end_run();
+    return {};
   }
   const Clock::time_point deadline = Clock::now() + options_.start_patience;
   const auto fetching = [this] {
@@ -80,13 +131,13 @@ HardwareDevice::HardwareDevice(const Accelerator& accelerator, Parts parts, cons
       fence_(std::move(fence)) {}
 
 Status HardwareDevice::prepare_checked(const Submission& submission) {
-  const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
-  return turn.ok() ? find(submission).status() : turn.status();
+  const Result<Hold> hold = take(submission.turn_deadline, submission.waited);
+  return hold.ok() ? find(submission).status() : hold.status();
 }
 
 Status HardwareDevice::run_checked(const Submission& submission) {
-  const Result<Turns::Turn> turn = turns_.take(submission.turn_deadline);
-  if (!turn.ok()) return turn.status();
+  const Result<Hold> hold = take(submission.turn_deadline, submission.waited);
+  if (!hold.ok()) return hold.status();
   if (broken_) {
     return {Code::kDevice,
             "vta: hung in an earlier run and cannot be reset; program its "
@@ -107,8 +158,10 @@ Status HardwareDevice::run_fenced(const FencedProgram& program, const Submission
     if (Status status = parts_.interrupt->arm(); !status.ok()) return status;
   }
   done_was_stale_ = false;
+  if (parts_.sharing != nullptr) parts_.sharing->begin_run();
   start(program);
   Status status = wait(submission);
+  if (status.ok()) end_run();
   if (done_was_stale_) ++statistics_.stale_done;
   return status;
 }
@@ -274,6 +327,7 @@ Status HardwareDevice::recover(const Status& reason) {
     give_up();
     return {reason.code(), reason.message() + "; reset failed: " + status.message(), kExamine};
   }
+  end_run();
   ++statistics_.resets;
   return {reason.code(), reason.message() + "; the accelerator has been reset", kExamine};
 }

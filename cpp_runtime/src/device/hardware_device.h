@@ -14,6 +14,9 @@
 //                          v
 //                        broken: every run is kDevice until the accelerator is reprogrammed
 //
+// Several processes may share an accelerator (shared_turns.h): each run is a turn of its process.
+// If a process died during its run, the next turn first proves that the accelerator is idle.
+//
 // Why a fence: the done flag of the previous run is still set when a run begins, and the driver
 // cannot tell when it is cleared. So the driver runs a copy of the program in which a few
 // instructions before FINISH (run_fence.h) store a number that is different in every run. A run has
@@ -21,13 +24,18 @@
 // sufficient alone.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "device/shared_turns.h"
 #include "edgepipe/device.h"
 #include "edgepipe/instruction.h"
 #include "edgepipe/memory.h"
@@ -72,6 +80,7 @@ class HardwareDevice final : public Device {
     std::unique_ptr<RegisterFile> registers;
     std::unique_ptr<InterruptSource> interrupt;  // null: the driver polls
     std::unique_ptr<ResetLine> reset;            // null: a hang is permanent
+    std::unique_ptr<SharedTurns> sharing;        // null: this process has the accelerator alone
     DeviceMemory* memory = nullptr;              // borrowed; must outlive the device
   };
 
@@ -91,6 +100,7 @@ class HardwareDevice final : public Device {
     std::uint64_t lost_interrupts = 0;  // runs that ended without an interrupt
     std::uint64_t hangs = 0;            // missed deadlines
     std::uint64_t resets = 0;           // successful resets
+    std::uint64_t orphans = 0;          // runs of other processes that died, found and ended
   };
 
   /// Resets the accelerator or, without a reset line, waits until it is idle and proves that with a
@@ -99,6 +109,7 @@ class HardwareDevice final : public Device {
   /// there is no room for the fence.
   static Result<std::unique_ptr<HardwareDevice>> create(const Accelerator& accelerator, Parts parts,
                                                         const Options& options);
+  ~HardwareDevice() override;
 
   [[nodiscard]] const Accelerator& accelerator() const override { return accelerator_; }
   [[nodiscard]] DeviceMemory& memory() override { return *parts_.memory; }
@@ -124,6 +135,26 @@ class HardwareDevice final : public Device {
   };
 
   HardwareDevice(const Accelerator& accelerator, Parts parts, const Options& options, Buffer fence);
+  void end_run();
+  /// The accelerator: a turn among the threads of this process, then one among processes.
+  class Hold {
+   public:
+    Hold(HardwareDevice& device, Turns::Turn turn);
+    Hold(Hold&& other) noexcept
+        : device_(std::exchange(other.device_, nullptr)),
+          turn_(std::move(other.turn_)),
+          shared_(std::move(other.shared_)) {}
+    Hold& operator=(Hold&&) = delete;
+    ~Hold();
+    void add(SharedTurns::Turn shared) { shared_.emplace(std::move(shared)); }
+
+   private:
+    HardwareDevice* device_;
+    Turns::Turn turn_;
+    std::optional<SharedTurns::Turn> shared_;
+  };
+  Result<Hold> take(Clock::time_point deadline, std::chrono::nanoseconds* waited);
+  Status settle();
   Result<const FencedProgram*> find(const Submission& submission);
   Result<FencedProgram> make_fenced(const CheckedProgram& program);
   Result<FencedProgram> copy_fenced(std::span<const InstructionWord> fenced);
@@ -145,7 +176,8 @@ class HardwareDevice final : public Device {
   const Parts parts_;
   Buffer fence_;  // a uop, the number as an acc element, and the destination of the store
 
-  Turns turns_;  // guards the members below
+  std::atomic<std::thread::id> holder_{};  // the thread that has the accelerator
+  Turns turns_;                            // guards the members below
   // By number of the checked program, as long as its instructions are allocated.
   std::unordered_map<std::uint64_t, FencedProgram> programs_;
   std::uint32_t sequence_ = 0;

@@ -37,6 +37,21 @@ void device_barrier() {
 #endif
 }
 
+/// Why a device's lock was refused. A process that shares the device holds a shared lock.
+Status taken(const UioInfo& info, int file, Use use) {
+  const std::string stop = "`fuser " + info.path + "` shows its number";
+  if (use == Use::kShared) {
+    return {Code::kDevice,
+            info.path + ": another process uses it alone, expected only ones that share it",
+            "let it use uio:shared, too, or stop that process: " + stop};
+  }
+  if (::flock(file, LOCK_SH | LOCK_NB) == 0) {
+    return {Code::kDevice, info.path + ": another process uses it and shares it, expected none",
+            "use uio:shared, too, or stop that process: " + stop};
+  }
+  return {Code::kDevice, info.path + ": another process uses it", "stop that process: " + stop};
+}
+
 }  // namespace
 
 Result<UioInfo> find_uio(const std::string& name, const std::string& classes,
@@ -67,7 +82,8 @@ Result<UioInfo> find_uio(const std::string& name, const std::string& classes,
   return UioInfo{.path = devices + "/" + matches[index].filename().string(), .bytes = *bytes};
 }
 
-Result<std::unique_ptr<UioRegisters>> UioRegisters::open(const UioInfo& info, std::size_t bytes) {
+Result<std::unique_ptr<UioRegisters>> UioRegisters::open(const UioInfo& info, std::size_t bytes,
+                                                         Use use) {
   if (info.bytes < bytes) {
     return Status(Code::kInvalidArgument, info.path + ": its registers have " +
                                               std::to_string(info.bytes) + " bytes, expected " +
@@ -75,10 +91,8 @@ Result<std::unique_ptr<UioRegisters>> UioRegisters::open(const UioInfo& info, st
   }
   FileDescriptor lock(::open(info.path.c_str(), O_RDWR | O_CLOEXEC));
   if (!lock.valid()) return open_failure(Code::kDevice, info.path, errno);
-  if (::flock(lock.number(), LOCK_EX | LOCK_NB) != 0) {
-    return Status(Code::kDevice, info.path + ": another process uses it",
-                  "stop that process: `fuser " + info.path + "` shows its number");
-  }
+  const int kind = use == Use::kShared ? LOCK_SH : LOCK_EX;
+  if (::flock(lock.number(), kind | LOCK_NB) != 0) return taken(info, lock.number(), use);
   Result<SharedMapping> mapping =
       SharedMapping::open(info.path, {.bytes = bytes, .uncached = true});
   if (!mapping.ok()) return mapping.status();
@@ -146,10 +160,10 @@ Result<bool> UioInterrupt::wait(Clock::time_point deadline) {
   }
 }
 
-Result<std::unique_ptr<UioReset>> UioReset::open(const UioInfo& info) {
+Result<std::unique_ptr<UioReset>> UioReset::open(const UioInfo& info, Use use) {
   // The page starts where the accelerator's blocks end.
   Result<std::unique_ptr<UioRegisters>> page =
-      UioRegisters::open(info, vta::kBytesWithReset - vta::kResetRequest);
+      UioRegisters::open(info, vta::kBytesWithReset - vta::kResetRequest, use);
   if (!page.ok()) return page.status();
   return std::unique_ptr<UioReset>(new UioReset(*std::move(page)));
 }

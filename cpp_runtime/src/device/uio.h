@@ -22,12 +22,16 @@ struct UioInfo {
 Result<UioInfo> find_uio(const std::string& name, const std::string& classes,
                          const std::string& devices, std::size_t index = 0);
 
+/// Whether a process has an accelerator alone.
+enum class Use : std::uint8_t { kAlone, kShared };
+
 /// 32-bit registers in uncached memory.
 class UioRegisters final : public RegisterFile {
  public:
-  /// Acquires the device for this process. kInvalidArgument if its region is smaller than `bytes`,
-  /// kDevice if another process uses it.
-  static Result<std::unique_ptr<UioRegisters>> open(const UioInfo& info, std::size_t bytes);
+  /// Acquires the device for this process, or for all that share it. kInvalidArgument if its region
+  /// is smaller than `bytes`, kDevice if another process uses it and one of both wants it alone.
+  static Result<std::unique_ptr<UioRegisters>> open(const UioInfo& info, std::size_t bytes,
+                                                    Use use = Use::kAlone);
 
   [[nodiscard]] std::uint32_t read(std::uint32_t offset) const override;
   void write(std::uint32_t offset, std::uint32_t value) override;
@@ -58,7 +62,7 @@ class UioInterrupt final : public InterruptSource {
 /// The reset of the virtual board's FPGA model (fpga_model.h): a page with a request word.
 class UioReset final : public ResetLine {
  public:
-  static Result<std::unique_ptr<UioReset>> open(const UioInfo& info);
+  static Result<std::unique_ptr<UioReset>> open(const UioInfo& info, Use use = Use::kAlone);
 
   Status reset() override;
 

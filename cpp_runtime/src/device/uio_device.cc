@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "device/shared_turns.h"
 #include "device/uio.h"
 #include "device/vta_registers.h"
 
@@ -47,7 +48,8 @@ Result<std::unique_ptr<HardwareDevice>> open_uio_device(const Accelerator& accel
   Result<UioInfo> info =
       find_uio(options.registers, options.classes, options.devices, options.index);
   if (!info.ok()) return info.status();
-  Result<std::unique_ptr<UioRegisters>> registers = UioRegisters::open(*info, vta::kBytes);
+  const Use use = options.shared ? Use::kShared : Use::kAlone;
+  Result<std::unique_ptr<UioRegisters>> registers = UioRegisters::open(*info, vta::kBytes, use);
   if (!registers.ok()) return registers.status();
   parts.registers = *std::move(registers);
   if (options.interrupt) {
@@ -59,9 +61,15 @@ Result<std::unique_ptr<HardwareDevice>> open_uio_device(const Accelerator& accel
       find_uio(options.reset, options.classes, options.devices, options.index);
   if (reset_info.status().code() == Code::kOutOfMemory) return reset_info.status();
   if (reset_info.ok()) {
-    Result<std::unique_ptr<UioReset>> reset = UioReset::open(*reset_info);
+    Result<std::unique_ptr<UioReset>> reset = UioReset::open(*reset_info, use);
     if (!reset.ok()) return reset.status();
     parts.reset = *std::move(reset);
+  }
+  if (options.shared) {
+    Result<std::unique_ptr<SharedTurns>> turns =
+        SharedTurns::open(info->path, {.priority = options.priority, .folder = options.pages});
+    if (!turns.ok()) return turns.status();
+    parts.sharing = *std::move(turns);
   }
   return HardwareDevice::create(accelerator, std::move(parts), options.driver);
 }

@@ -28,12 +28,15 @@ struct UioOptions {
   std::string reset = "vta-reset";  // the UIO device of the virtual board's reset; may be missing
   std::size_t index = 0;            // which of several devices with these names, by UIO number
   bool interrupt = true;            // wait for the interrupt if the UIO device has one
+  bool shared = false;              // with other processes, see shared_turns.h
+  int priority = 0;                 // among these, higher ones first
   UdmabufMemory::Options memory = {};  // first choice
   ZoclMemory::Options zocl = {};       // second choice; PYNQ images have it
   DmaHeapMemory::Options heap = {};    // third choice; needs a contiguous heap
   HardwareDevice::Options driver = {};
   std::string devices = "/dev";
   std::string classes = "/sys/class";
+  std::string pages = "/dev/shm";  // of the pages that processes share
 };
 
 /// True if this machine has the UIO device of the registers. Does not open it.
@@ -47,7 +50,7 @@ struct UioOptions {
 Result<std::unique_ptr<DeviceMemory>> open_uio_memory(const UioOptions& options);
 
 /// Opens the accelerator. kNotFound names the missing device and the existing ones. kDevice if
-/// another process uses it, since registers have one user at a time. `memory` is borrowed.
+/// another process uses it, unless both share it. `memory` is borrowed.
 Result<std::unique_ptr<HardwareDevice>> open_uio_device(const Accelerator& accelerator,
                                                         DeviceMemory& memory,
                                                         const UioOptions& options);

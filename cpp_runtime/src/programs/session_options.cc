@@ -63,7 +63,8 @@ std::string device_help() {
   }
   return help +
          "\nuio:1 selects the second accelerator; with uio:0+1 the stages use the first two in "
-         "turn";
+         "turn. uio:shared hands it over to other processes after each run; with "
+         "uio:shared,priority=N (-9 to 9, default: 0), higher ones are served first";
 }
 
 }  // namespace

@@ -78,6 +78,8 @@ Result<DeviceGroup> open_driver(const DeviceRequest& request) {
 
 Result<DeviceGroup> open_board(const DeviceRequest& request, UioOptions board) {
   board.memory.name = "udmabuf" + std::to_string(request.indices.front());
+  board.shared = request.shared;
+  board.priority = request.priority;
   Result<std::unique_ptr<DeviceMemory>> memory = open_uio_memory(board);
   if (!memory.ok()) return memory.status().advised(kExamine);
   DeviceGroup group{.own_memory = *std::move(memory), .devices = {}};
@@ -104,6 +106,7 @@ std::vector<DeviceKind> builtin_devices() {
        .open = open_timed},
       {.name = "uio",
        .help = "this machine's accelerator",
+       .shares = true,
        .programmable_logic = true,
        .present = [] { return uio_device_present({}); },
        .open = open_uio},

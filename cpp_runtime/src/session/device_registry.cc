@@ -38,6 +38,32 @@ bool parse_indices(std::string_view text, std::vector<std::size_t>& indices) {
   }
 }
 
+constexpr int kMostPriority = 9;
+
+bool parse_priority(std::string_view text, int& priority) {
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), priority);
+  return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() &&
+         priority >= -kMostPriority && priority <= kMostPriority;
+}
+
+/// Reads "0+1", "shared", "1,shared" or "shared,priority=2"; `shares` says whether sharing is
+/// possible. False for anything else, including an empty part and a priority without "shared".
+bool parse_parts(std::string_view text, bool shares, DeviceChoice& choice) {
+  constexpr std::string_view kPriority = "priority=";
+  for (bool first = true;; first = false) {
+    const std::string_view part = text.substr(0, text.find(','));
+    if (shares && part == "shared" && !choice.shared) {
+      choice.shared = true;
+    } else if (choice.shared && part.starts_with(kPriority)) {
+      if (!parse_priority(part.substr(kPriority.size()), choice.priority)) return false;
+    } else if (!first || !parse_indices(part, choice.indices)) {
+      return false;
+    }
+    if (part.size() == text.size()) return true;
+    text.remove_prefix(part.size() + 1);
+  }
+}
+
 }  // namespace
 
 DeviceRegistry& DeviceRegistry::instance() {
@@ -91,15 +117,17 @@ Result<DeviceChoice> DeviceRegistry::parse(std::string_view text) const {
   const std::string_view rest = text.substr(std::min(colon + 1, text.size()));
   DeviceChoice choice{.kind = std::string(text.substr(0, colon))};
   bool takes_argument = false;
+  bool shares = true;  // auto is shared if what it finds can be
   if (choice.kind != kAuto) {
     const Result<DeviceKind> kind = find(choice.kind);
     if (!kind.ok()) return refused;
     takes_argument = !kind->argument.empty();
+    shares = kind->shares;
   }
   if (takes_argument) {
     if (rest.empty()) return refused;
     choice.argument = rest;
-  } else if (colon < text.size() && !parse_indices(rest, choice.indices)) {
+  } else if (colon < text.size() && !parse_parts(rest, shares, choice)) {
     return refused;
   }
   return choice;
@@ -112,7 +140,9 @@ std::string DeviceRegistry::choices() const {
     names += &kind == &all.back() ? " or " : ", ";
     names += kind.name + (kind.argument.empty() ? "" : ":" + kind.argument);
   }
-  return names + "; uio:1 is the second accelerator, uio:0+1 the first two";
+  return names +
+         "; uio:1 is the second accelerator, uio:0+1 the first two, "
+         "uio:shared one that other processes use, too";
 }
 
 }  // namespace edgepipe

@@ -74,7 +74,9 @@ Result<Session::Hardware> Session::open_hardware(const Bundle& bundle, const Opt
                                           .indices = choice.indices,
                                           .argument = choice.argument,
                                           .memory_bytes = options.memory_bytes,
-                                          .faults = options.faults});
+                                          .faults = options.faults,
+                                          .shared = choice.shared && kind->shares,
+                                          .priority = choice.priority});
   if (!group.ok()) return group.status();
   if (group->devices.empty()) {
     return Status(Code::kDevice, "device '" + kind->name + "' opened without any device");

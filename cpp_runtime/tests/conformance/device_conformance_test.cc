@@ -65,6 +65,19 @@ CreatedDevice uio() {
   return owned(std::move(device), std::move(memory), std::move(fpga));
 }
 
+/// The same with another user of the accelerator and of the buffer. It has opened both, too.
+CreatedDevice uio_shared() {
+  auto fpga = std::make_unique<testing::EmulatedFpga>();
+  UioOptions options = fpga->options();
+  options.shared = true;
+  auto other_memory = *open_uio_memory(options);
+  auto other = *open_uio_device({}, *other_memory, options);
+  auto memory = *open_uio_memory(options);
+  std::unique_ptr<Device> device = *open_uio_device({}, *memory, options);
+  return owned(std::move(device), std::move(memory), std::move(other), std::move(other_memory),
+               std::move(fpga));
+}
+
 CreatedDevice foreign(const char* revision) {
   Result<std::unique_ptr<Device>> device = testing::open_test_driver(revision);
   if (!device.ok()) return device.status();
@@ -100,6 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
                                 .driver = {.interrupt_patience = std::chrono::milliseconds(5)}});
                 }},
         DeviceImplementation{.name = "Uio", .create = uio},
+        DeviceImplementation{.name = "UioShared", .create = uio_shared},
         DeviceImplementation{.name = "ForeignDriver", .create = [] { return foreign("0.0.1"); }},
         DeviceImplementation{.name = "ForeignDriverOfTheSecondRevision",
                              .create = [] { return foreign("0.0.2"); }}),

@@ -35,10 +35,45 @@ TEST(DeviceRegistryTest, ReadsAKindWithAnArgument) {
   EXPECT_EQ(choice->argument, "/lib/a+b:c.so");
 }
 
+TEST(DeviceRegistryTest, ReadsAKindThatIsShared) {
+  DeviceRegistry registry;
+  EXPECT_FALSE(registry.parse("uio")->shared);
+  const Result<DeviceChoice> first = registry.parse("uio:shared");
+  ASSERT_TRUE(first.ok());
+  EXPECT_TRUE(first->shared);
+  EXPECT_EQ(first->priority, 0);
+  EXPECT_THAT(first->indices, ElementsAre(0));
+  const Result<DeviceChoice> second = registry.parse("uio:1,shared,priority=-9");
+  ASSERT_TRUE(second.ok());
+  EXPECT_TRUE(second->shared);
+  EXPECT_EQ(second->priority, -9);
+  EXPECT_THAT(second->indices, ElementsAre(1));
+  EXPECT_TRUE(registry.parse("auto:shared")->shared);
+}
+
 TEST(DeviceRegistryTest, AChoiceThatCannotBeReadListsTheKinds) {
   DeviceRegistry registry;
-  for (const char* text : {"gpu", "", "uio:", "uio:x", "uio:1+", "uio:1+1", "uio:64", "uio:-1",
-                           "driver", "driver:", ":1", "auto:x"}) {
+  for (const char* text : {"gpu",
+                           "",
+                           "uio:",
+                           "uio:x",
+                           "uio:1+",
+                           "uio:1+1",
+                           "uio:64",
+                           "uio:-1",
+                           "driver",
+                           "driver:",
+                           ":1",
+                           "auto:x",
+                           "simulator:shared",
+                           "model:0,shared",
+                           "uio:shared,",
+                           "uio:,shared",
+                           "uio:shared,1",
+                           "uio:priority=1",
+                           "uio:shared,shared",
+                           "uio:shared,priority=10",
+                           "uio:shared,priority="}) {
     const Result<DeviceChoice> choice = registry.parse(text);
     EXPECT_EQ(choice.status().code(), Code::kInvalidArgument) << text;
     EXPECT_THAT(choice.status().message(),

@@ -60,12 +60,16 @@ class EmulatedFpga : private FakeBoard {
   }
 
   /// Options that open its memory and accelerator. Files have no interrupts, so the driver polls.
-  [[nodiscard]] UioOptions options() const {
-    UioOptions options = uio_options();
-    options.memory = memory_options();
+  [[nodiscard]] UioOptions options() const { return options_at(folder()); }
+
+  /// The same for another process, which knows only the folder.
+  [[nodiscard]] static UioOptions options_at(const std::string& folder) {
+    UioOptions options{.devices = folder + "/dev", .classes = folder + "/class", .pages = folder};
+    options.memory = {.devices = options.devices, .classes = options.classes};
     options.interrupt = false;
     return options;
   }
+  [[nodiscard]] std::string folder() const { return root.string(); }
 
  private:
   class NoInterrupt final : public InterruptLine {
