@@ -360,11 +360,12 @@ def frames(count: int, seed: int = 0) -> Iterator[NDArray[np.uint8]]:
         yield np.clip(fine + random.integers(-20, 21, fine.shape), 0, 255).astype(np.uint8)
 
 
-def build_small_bundle(folder: Path, board: str = "host") -> Path:
+def build_small_bundle(folder: Path, board: str = "host", channels: int = 16) -> Path:
     """Build a network of two convolutions on 16x16 pixels: ARM stages and a VTA stage."""
     builder = Builder(3)
-    features = builder.conv("image", "features", (16, 3, 3, 3), pads=[1] * 4)
-    body = builder.conv(builder.node("Relu", [features], "relu"), "body", (16, 16, 3, 3))
+    features = builder.conv("image", "features", (channels, 3, 3, 3), pads=[1] * 4)
+    relu = builder.node("Relu", [features], "relu")
+    body = builder.conv(relu, "body", (channels, channels, 3, 3))
     (folder / "net.onnx").write_bytes(builder.model([1, 3, 16, 16], {body: 4}).SerializeToString())
     (folder / "net.toml").write_text(
         '[preprocess]\nwidth = 16\nheight = 16\norder = "BGR"\n'
