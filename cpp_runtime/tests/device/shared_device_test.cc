@@ -100,13 +100,14 @@ class Network {
   int added_ = 0;
 };
 
-/// A process that runs network number `seed` until it is told to stop.
+/// A process that runs network number `seed` from when all users have opened the accelerator until
+/// it is told to stop.
 int run_until_stopped(const UioOptions& options, const SharedCounters& counters, std::uint32_t seed,
-                      int priority) {
+                      int priority = 0, int users = 2) {
   const Opened opened = Opened::on(options, priority);
   Network network(*opened.device, seed);
   ++counters->opened;
-  while (counters->opened < 2) std::this_thread::sleep_for(1ms);
+  while (counters->opened < users) std::this_thread::sleep_for(1ms);
   while (!counters->stop) {
     if (!network.run()) {
       ++counters->wrong;
@@ -127,7 +128,7 @@ TEST(SharedDevice, TwoProcessesTakeTurnsAndEachHasItsOwnBits) {
   const SharedCounters counters;
   const auto body = [&](std::uint32_t seed) {
     return [&counters, seed](const std::string& folder) {
-      return run_until_stopped(EmulatedFpga::options_at(folder), counters, seed, 0);
+      return run_until_stopped(EmulatedFpga::options_at(folder), counters, seed);
     };
   };
   ForkedProcess even(body(4));
@@ -160,7 +161,7 @@ TEST_P(SharedDeviceWithDeaths, OneGoesOnWithRightBitsWhileFiftyHoldersAreKilled)
     return options;
   };
   ForkedProcess steady([&](const std::string& folder) {
-    return run_until_stopped(options_at(folder), counters, 4, 0);
+    return run_until_stopped(options_at(folder), counters, 4);
   });
   // A process without threads of its own, which can fork.
   ForkedProcess killer([&](const std::string& folder) {
@@ -168,7 +169,7 @@ TEST_P(SharedDeviceWithDeaths, OneGoesOnWithRightBitsWhileFiftyHoldersAreKilled)
     for (int death = 0; death < kDeaths; ++death) {
       const int before = counters->right[1];
       ForkedProcess victim([&](const std::string& folder_again) {
-        return run_until_stopped(options_at(folder_again), counters, 7, 0);
+        return run_until_stopped(options_at(folder_again), counters, 7);
       });
       victim.say(folder);
       await(counters->right[1], before + 1);
@@ -202,7 +203,7 @@ TEST(SharedDevice, TheHigherPriorityGetsMoreOfABusyAccelerator) {
   // Two threads of one process would be one user; these are four.
   const auto body = [&](std::uint32_t seed, int priority) {
     return [&counters, seed, priority](const std::string& folder) {
-      return run_until_stopped(EmulatedFpga::options_at(folder), counters, seed, priority);
+      return run_until_stopped(EmulatedFpga::options_at(folder), counters, seed, priority, 4);
     };
   };
   ForkedProcess high(body(1, 5));
