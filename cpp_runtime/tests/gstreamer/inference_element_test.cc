@@ -50,6 +50,7 @@ class InferenceElementTest : public ::testing::Test {
 
   void TearDown() override {
     harness_.reset();
+    gst_bus_set_flushing(bus_.get(), TRUE);  // its messages keep their element, which keeps the bus
     if (!element_) return;
     gst_element_set_state(element_.get(), GST_STATE_NULL);
     gst_element_set_bus(element_.get(), nullptr);
