@@ -17,6 +17,7 @@ CPP = (
     "cpp_runtime/ffi",
     "cpp_runtime/c_interface",
     "cpp_runtime/programs",
+    "cpp_runtime/gstreamer",
 )
 _LITERAL = r'"((?:[^"\\\n]|\\.)*)"'
 
