@@ -6,6 +6,7 @@ set -eu
 
 packages="cmake ninja-build g++ g++-aarch64-linux-gnu g++-arm-linux-gnueabihf python3-venv
     nlohmann-json3-dev libgtest-dev libturbojpeg0-dev libmosquitto-dev mosquitto ffmpeg chromium chromium-driver
+    pkg-config libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev gstreamer1.0-tools gstreamer1.0-plugins-base
     openssh-client openssh-server qemu-user-static qemu-system-arm kmod make xz-utils
     cpio device-tree-compiler e2fsprogs shellcheck systemd clang-format clang-tidy dataset-fashion-mnist"
 case ${1:-} in
