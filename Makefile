@@ -177,7 +177,7 @@ lint: $(VENV)/.installed
 	    -Werror -Icpp_runtime/include -Icpp_runtime/src
 	find board cross edgepipe -name '*.sh' | xargs shellcheck --shell=sh --severity=warning
 	shellcheck --severity=warning edgepipe/virtual_board/guest/*init edgepipe/virtual_board/guest/devices
-	run-clang-tidy -quiet -p $(HOST) '/(edgepipe_core|edgepipe_ffi|edgepipe_c|edgepipe-rpcd)\.dir/|cpp_runtime/(src|programs)/' \
+	run-clang-tidy -quiet -p $(HOST) '/(edgepipe_core|edgepipe_ffi|edgepipe_c|edgepipe-rpcd|gstedgepipe)\.dir/|cpp_runtime/(src|programs|gstreamer)/' \
 	    > build/clang-tidy.log 2> build/clang-tidy-progress.log || { cat build/clang-tidy.log; exit 1; }
 
 # Material's notice about the next major version of MkDocs is not about this site.
