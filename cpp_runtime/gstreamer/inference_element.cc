@@ -182,9 +182,9 @@ void install_properties(GObjectClass* object_class) {
        "Path of the compiled network: an archive or a folder that `edgepipe build` wrote. Required",
        "");
   text(kDevice, "device", "Device",
-       "What runs the accelerator's stages, as --device of edgepipe-run: auto (the accelerator of "
-       "this machine, or the simulator if there is none), uio, uio:1 for the second accelerator, "
-       "uio:0+1 for both in turn, simulator, or another kind that `edgepipe-run --help` lists",
+       "What runs the accelerator's stages: auto (the accelerator of this machine, or the "
+       "simulator if there is none), uio, uio:1 for the second accelerator, uio:0+1 for both in "
+       "turn, simulator, or another kind of device, which the error for an unknown one lists",
        "auto");
   text(kLabels, "labels", "Labels",
        "Leave out all other classes than these, e.g. person,car. Empty: none", "");
