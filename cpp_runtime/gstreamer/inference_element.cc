@@ -282,7 +282,10 @@ gboolean sink_query(GstPad* pad, GstObject* parent, GstQuery* query) {
     answer_caps(state, flow.get(), query);
     return TRUE;
   }
-  if (!GST_QUERY_IS_SERIALIZED(query)) return gst_pad_query_default(pad, parent, query);
+  // GST_QUERY_IS_SERIALIZED mixes two enumerations, against which clang warns.
+  if ((gst_query_type_get_flags(GST_QUERY_TYPE(query)) & GST_QUERY_TYPE_SERIALIZED) == 0) {
+    return gst_pad_query_default(pad, parent, query);
+  }
   // What is before the query is pushed first: the next element answers for its new caps.
   if (!flow || !flow->wait_until_empty()) return FALSE;
   const bool answered = gst_pad_peer_query(state.source, query) != FALSE;
@@ -347,7 +350,7 @@ gboolean sink_event(GstPad* pad, GstObject* parent, GstEvent* taken) {
   ElementState& state = state_of(parent);
   const std::shared_ptr<FrameFlow> flow = flow_of(parent);
   const GstEventType type = GST_EVENT_TYPE(event.get());
-  if (!flow || !GST_EVENT_IS_SERIALIZED(event.get())) {
+  if (!flow || (gst_event_type_get_flags(type) & GST_EVENT_TYPE_SERIALIZED) == 0) {
     if (flow && type == GST_EVENT_FLUSH_START) {
       const gboolean sent = gst_pad_push_event(state.source, event.release());
       flow->halt(GST_FLOW_FLUSHING);
