@@ -36,13 +36,14 @@ computes them does not matter. The numbers after a name are the size of the inpu
 
 | column | meaning |
 |---|---|
-| stages | stages as `edgepipe inspect` splits the network; made-up weights: as on 2026-11-24 |
+| stages | stages as `edgepipe inspect` splits the network |
 | hops | how often a frame changes between ARM and the accelerator |
 | VTA, cores | how busy the accelerator and the ARM cores are |
 | MiB | contiguous memory with all frames in flight, of the board's 128 |
 | frames/s, ms | frames per second, and the time of one frame alone |
 | depthwise on VTA | stages and frames/s with `--depthwise vta`, where at most 3 are expected |
 | cosine, SNR | int8 against float, mean over pictures and outputs |
+| date | of the compiler that was used; rows before 2026-11-25 have the split by the rule |
 
 Pictures for calibration are not among those compared.
 """
@@ -103,7 +104,7 @@ def _on_vta(row: Row) -> str:
 
 def _table(rows: Sequence[Row], more: Mapping[str, Sequence[str]]) -> str:
     header = ["network", "stages", "hops", "VTA", "cores", "MiB", "frames/s", "ms"]
-    header += [*more, "cosine", "SNR"]
+    header += [*more, "cosine", "SNR", "date"]
     lines = ["", f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     for index, row in enumerate(rows):
         cells = [
@@ -114,6 +115,7 @@ def _table(rows: Sequence[Row], more: Mapping[str, Sequence[str]]) -> str:
             *(cells[index] for cells in more.values()),
             f"{float(str(row['cosine'])):.4f}",
             f"{row['snr_db']} dB",
+            str(row["date"]),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -67,9 +67,10 @@ def test_real_and_made_up_weights_are_apart() -> None:
     real, made_up = written.split("## Made-up weights")
     assert (
         "| other 32 | 3 | 2 | 99 % | 8 % | 12 | 81.5 | 4.1 | package | logits, 20 pictures | "
-        "0.9988 | 25.1 dB |"
+        "0.9988 | 25.1 dB | 2026-11-24 |"
     ) in real
     assert (
-        "| net 320x48 | 3 | 2 | 99 % | 8 % | 12 | 81.5 | 4.1 | 3: 90.0 | 0.9988 | 25.1 dB |"
+        "| net 320x48 | 3 | 2 | 99 % | 8 % | 12 | 81.5 | 4.1 | 3: 90.0 | 0.9988 | 25.1 dB | "
+        "2026-11-24 |"
     ) in made_up
     assert "(2026-11-24)" in written
