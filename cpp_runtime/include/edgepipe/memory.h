@@ -108,7 +108,8 @@ class DeviceMemory {
   /// Calls `settled` before it hands out memory that another process may have used, and returns its
   /// errors. One function for each `owner`; an empty one ends that. No effect on memory that only
   /// this process ever uses.
-  virtual void before_reuse(const void* owner, std::function<Status()> settled);
+  virtual void before_reuse([[maybe_unused]] const void* owner,
+                            [[maybe_unused]] std::function<Status()> settled) {}
 
   /// Never reuses what is released from now on: the accelerator cannot be stopped and may write to
   /// it.
@@ -118,9 +119,6 @@ class DeviceMemory {
   friend class Buffer;
   virtual void release(const BufferView& view) noexcept = 0;
 };
-
-inline void DeviceMemory::before_reuse(const void* /*owner*/, std::function<Status()> /*settled*/) {
-}
 
 inline Buffer::~Buffer() {
   if (owner_ != nullptr) owner_->release(view_);
