@@ -109,7 +109,7 @@ class DeviceMemory {
   /// errors. One function for each `owner`; an empty one ends that. No effect on memory that only
   /// this process ever uses.
   virtual void before_reuse([[maybe_unused]] const void* owner,
-                            [[maybe_unused]] std::function<Status()> settled) {}
+                            [[maybe_unused]] const std::function<Status()>& settled) {}
 
   /// Never reuses what is released from now on: the accelerator cannot be stopped and may write to
   /// it.

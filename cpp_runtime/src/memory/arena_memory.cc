@@ -43,10 +43,10 @@ Result<std::size_t> ArenaMemory::reserve(std::size_t bytes) {
   }
 }
 
-void ArenaMemory::before_reuse(const void* owner, std::function<Status()> settled) {
+void ArenaMemory::before_reuse(const void* owner, const std::function<Status()>& settled) {
   MutexLock lock(mutex_);
   if (settled) {
-    settled_[owner] = std::move(settled);
+    settled_[owner] = settled;
   } else {
     settled_.erase(owner);
   }

@@ -31,7 +31,7 @@ class ArenaMemory : public DeviceMemory {
   void flush(const BufferView& view) final;
   void invalidate(const BufferView& view) final;
   [[nodiscard]] Status maintained() const final;
-  void before_reuse(const void* owner, std::function<Status()> settled) final
+  void before_reuse(const void* owner, const std::function<Status()>& settled) final
       EDGEPIPE_EXCLUDES(mutex_);
   void keep_released() final { keeps_released_ = true; }
 
