@@ -132,6 +132,8 @@ class H264Writer:
                     *(self._program, "-hide_banner", "-nostdin", "-loglevel", "error"),
                     *("-f", "rawvideo", "-pix_fmt", "bgr24", "-video_size", f"{width}x{height}"),
                     *("-framerate", str(self._rate), "-i", "pipe:0", "-c:v", "libx264"),
+                    # Frames are encoded while the pipeline runs, on the same cores.
+                    *("-preset", "ultrafast", "-crf", "20"),
                     *("-vf", "scale=out_color_matrix=bt709:out_range=tv,format=yuv420p"),
                     *("-colorspace", "bt709", "-color_primaries", "bt709", "-color_trc", "bt709"),
                     *("-color_range", "tv", "-movflags", "+faststart", "-f", "mp4"),
