@@ -64,7 +64,10 @@ def matrices(call: Call, first: str, second: str) -> Node | str:
         return "the matrices that it multiplies differ in rank"
     if depth > _MOST_SUMMED:
         return f"its sums have {depth} terms, expected at most {_MOST_SUMMED}"
-    return MatrixNode(name=call.name, first=first, second=second, factor=by_first * by_second)
+    factor = by_first * by_second
+    if not 0 < abs(factor) < np.inf:
+        return "the matrices that it multiplies are scaled by 0, or by no number"
+    return MatrixNode(name=call.name, first=first, second=second, factor=factor)
 
 
 def attention(call: Call, first: str, second: str) -> Node | str:

@@ -142,6 +142,22 @@ def test_a_product_that_divides_another_stays_float(tmp_path: Path) -> None:
     assert not [node for node in nodes if isinstance(node, MatrixNode)]
 
 
+def zeroed(b: Builder, u: str, v: str) -> str:
+    """A product whose first matrix is multiplied by 0, as a gate that was never trained."""
+    p, shape = Parts(b, "zeroed"), (1, 8, HEIGHT * WIDTH)
+    first = p("Mul", p("Reshape", u, p.integers(*shape)), p.number(0))
+    second = p("Transpose", p("Reshape", v, p.integers(*shape)), perm=[0, 2, 1])
+    x = p("Reshape", p("MatMul", first, second), p.integers(1, 1, 8, 8))
+    return p("Relu", x)
+
+
+def test_a_product_that_is_scaled_by_zero_stays_float(tmp_path: Path) -> None:
+    onnx.save(ordinary_operators.network([zeroed]), tmp_path / "net.onnx")
+    network = load_network(tmp_path / "net.onnx")
+    assert not [node for node in understand(network).nodes if isinstance(node, MatrixNode)]
+    assert outputs(quantised(network))["y0"].shape == (1, 4, 8, 8)
+
+
 @pytest.mark.parametrize(("factor", "step"), [(1.0, 0.3), (-0.25, 0.02), (1.0, 1e-30)])
 def test_a_product_of_matrices_is_rounded_once(factor: float, step: float) -> None:
     forms = tuple(
