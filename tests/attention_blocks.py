@@ -315,6 +315,81 @@ def cross_covariance(b: Builder, u: str, v: str) -> str:
     return _picture(p, _linear(p, x, CHANNELS))
 
 
+def _attended(p: Parts, x: str, tokens: int, queries: str = "", rows: int = 0) -> str:
+    """Attention of all tokens [1, n, c] among each other, or of a few that ``queries`` are."""
+    query, key, value = (
+        p(
+            "Transpose",
+            p("Reshape", _linear(p, each, CHANNELS, scale), p.integers(1, count, HEADS, EACH)),
+            perm=perm,
+        )
+        for each, count, scale, perm in (
+            (queries or x, rows or tokens, SHARP, [0, 2, 1, 3]),
+            (x, tokens, SHARP, [0, 2, 3, 1]),
+            (x, tokens, 1.0, [0, 2, 1, 3]),
+        )
+    )
+    scores = p("Mul", p("MatMul", query, key), p.number(EACH**-0.5))
+    y = p("Transpose", p("MatMul", p("Softmax", scores, axis=-1), value), perm=[0, 2, 1, 3])
+    return _linear(p, p("Reshape", y, p.integers(1, rows or tokens, CHANNELS)), CHANNELS)
+
+
+def _gated(p: Parts, u: str, row: str) -> str:
+    """Add a row [1, c] to every pixel, by way of a linear layer."""
+    row = p("Gemm", row, p.weights(CHANNELS, CHANNELS), p.weights(CHANNELS))
+    return p("Add", u, p("Reshape", row, p.integers(1, CHANNELS, 1, 1)))
+
+
+def class_token(b: Builder, u: str, v: str) -> str:
+    """ViT's: a constant token before the others, which alone is read at the end."""
+    p = Parts(b, "class_token")
+    x = p("Concat", p.values(p.normal(1, 1, CHANNELS)), _tokens(p, u), axis=1)
+    x = p("Add", x, p.values(p.normal(1, TOKENS + 1, CHANNELS)))
+    x = p("Add", x, _attended(p, _norm(p, x), TOKENS + 1))
+    return _gated(p, u, p("Gather", _norm(p, x), p.integer(0), axis=1))
+
+
+def class_attention(b: Builder, u: str, v: str) -> str:
+    """CaiT's and XCiT's: only the class token is a query, and joins the other tokens again."""
+    p = Parts(b, "class_attention")
+    tokens, first = _tokens(p, u), p.values(p.normal(1, 1, CHANNELS))
+    x = _norm(p, p("Concat", first, tokens, axis=1))
+    row, rest = (
+        p("Slice", x, p.integers(begin), p.integers(end), p.integers(1))
+        for begin, end in ((0, 1), (1, TOKENS + 1))
+    )
+    x = p("Concat", _attended(p, x, TOKENS + 1, row, 1), rest, axis=1)
+    return _gated(p, u, p("Gather", _norm(p, x), p.integer(0), axis=1))
+
+
+def mean_of_tokens(b: Builder, u: str, v: str) -> str:
+    """LeViT's and EfficientFormer's: the classes are those of the mean of all tokens."""
+    p = Parts(b, "mean_of_tokens")
+    x = _tokens(p, u)
+    x = p("Add", x, _attended(p, _norm(p, x), TOKENS))
+    return _gated(p, u, p("ReduceMean", _norm(p, x), axes=[1], keepdims=0))
+
+
+def batch_of_windows(b: Builder, u: str, v: str) -> str:
+    """MaxViT's: layers on windows [n, 4, 4, c], and at the end the mean of channels last."""
+    p = Parts(b, "windows")
+    down, across, size = HEIGHT // 4, WIDTH // 4, 16
+    x = p("Transpose", u, perm=[0, 2, 3, 1])
+    cut = p("Reshape", x, p.integers(1, down, 4, across, 4, CHANNELS))
+    cut = p("Transpose", cut, perm=[0, 1, 3, 2, 4, 5])
+    cut = _linear(p, p("Reshape", cut, p.integers(-1, 4, 4, CHANNELS)), 3 * CHANNELS, 1.7)
+    cut = p("Reshape", cut, p.integers(down * across, size, 3, HEADS, EACH))
+    cut = p("Transpose", cut, perm=[2, 0, 3, 1, 4])
+    query, key, value = (p("Gather", cut, p.integer(index), axis=0) for index in range(3))
+    scores = p("MatMul", query, p("Transpose", key, perm=[0, 1, 3, 2]))
+    y = p("MatMul", p("Softmax", p("Mul", scores, p.number(0.5)), axis=-1), value)
+    y = p("Reshape", p("Transpose", y, perm=[0, 2, 1, 3]), p.integers(-1, 4, 4, CHANNELS))
+    y = p("Reshape", _linear(p, y, CHANNELS), p.integers(1, down, across, 4, 4, CHANNELS))
+    y = p("Transpose", y, perm=[0, 1, 3, 2, 4, 5])
+    x = p("Add", x, p("Reshape", y, p.integers(1, HEIGHT, WIDTH, CHANNELS)))
+    return _gated(p, u, p("ReduceMean", _norm(p, x), axes=[1, 2], keepdims=0))
+
+
 BLOCKS: dict[str, Maker] = {
     make.__name__: make
     for make in (
@@ -331,5 +406,9 @@ BLOCKS: dict[str, Maker] = {
         function_of_attention,
         global_context,
         cross_covariance,
+        class_token,
+        class_attention,
+        mean_of_tokens,
+        batch_of_windows,
     )
 }

@@ -253,6 +253,8 @@ def _gather(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     ]
     nodes = [helper.make_node("Slice", [node.input[0], *bounds], [part])]
     if part != name:
+        shape = (*before[:axis], len(taken), *before[axis + 1 :])
+        rewriting.note_shape(part, shape, like=name)
         nodes.append(_reshape(rewriting, part, name, after))
     return nodes
 

@@ -288,7 +288,10 @@ def runner(model: onnx.ModelProto) -> Callable[[Mapping[str, NDArray[np.generic]
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            model.SerializeToString(),
+            options,
+            providers=["CPUExecutionProvider"],
+            enable_fallback=0,  # else it prints errors, and tries the same once more
         )
     except Exception as cause:  # onnxruntime's exceptions have no common base
         raise CannotRunError(str(cause).strip().splitlines()[0]) from cause

@@ -144,7 +144,7 @@ def picture_shape(
 
 
 def remove_identities(model: onnx.ModelProto) -> None:
-    """Make readers of an Identity or a Dropout read its input instead.
+    """Make readers of an Identity, a Dropout, or a Pad by nothing read its input instead.
 
     One that computes an output of the graph stays.
     """
@@ -158,10 +158,14 @@ def remove_identities(model: onnx.ModelProto) -> None:
         for index, value in enumerate(node.input):
             if value in source:
                 node.input[index] = source[value]
-        same = node.op_type == "Identity" or (
-            node.op_type == "Dropout"
-            and read.isdisjoint(node.output[1:])  # masks, which old exporters name
-            and not (len(node.input) > 2 and _may_be_true(node.input[2], constants))
+        same = (
+            node.op_type == "Identity"
+            or (node.op_type == "Pad" and _adds_nothing(node, constants))
+            or (
+                node.op_type == "Dropout"
+                and read.isdisjoint(node.output[1:])  # masks, which old exporters name
+                and not (len(node.input) > 2 and _may_be_true(node.input[2], constants))
+            )
         )
         if same and node.output[0] not in outputs:
             source[node.output[0]] = node.input[0]
@@ -169,6 +173,12 @@ def remove_identities(model: onnx.ModelProto) -> None:
             kept.append(node)
     if len(kept) < len(graph.node):
         set_nodes(graph, kept)
+
+
+def _adds_nothing(node: onnx.NodeProto, constants: Mapping[str, TensorProto]) -> bool:
+    """Whether a Pad has constant amounts, which are all zero: exporters write some so."""
+    amounts = constants.get(node.input[1]) if len(node.input) > 1 else None
+    return amounts is not None and not array_of(amounts).any()
 
 
 def _may_be_true(value: str, constants: Mapping[str, TensorProto]) -> bool:

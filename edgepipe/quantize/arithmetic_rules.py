@@ -137,6 +137,8 @@ def conv(call: Call) -> Node | str:
     attributes = call.attributes
     if not isinstance(weight, np.ndarray) or not isinstance(tensor, str):
         return NO_CONSTANT_WEIGHT
+    if not call.is_picture(call.name):
+        return f"its output {list(call.shape)} is not a picture [1, c, h, w]"
     transposed = call.op == "nn.conv2d_transpose"
     dilation = attributes["dilation"]
     if transposed:  # the record of a transposed convolution has no dilation

@@ -148,7 +148,10 @@ def float_session(network: Network, values: Sequence[str]) -> onnxruntime.Infere
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            model.SerializeToString(),
+            options,
+            providers=["CPUExecutionProvider"],
+            enable_fallback=0,  # else it prints errors, and tries the same once more
         )
     except Exception as cause:  # onnxruntime's exceptions have no common base
         raise QuantizeError(

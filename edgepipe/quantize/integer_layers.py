@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from edgepipe.quantize.graph import AveragePoolNode, ConvNode, PixelNode, ProductNode, SumNode
 from edgepipe.quantize.integers import Int8Form
-from edgepipe.quantize.leaky import gain_for, leaky
+from edgepipe.quantize.leaky import gain_for, leaky, longest_leaky_shift
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import Target
 from edgepipe.quantize.rounding import reconstruct
@@ -92,7 +92,7 @@ def integer_conv(
     largest = np.abs(real).sum(axis=1) * 128 + np.abs(node.bias)
     largest = largest + largest_terms(inputs.residuals, factors)
     largest = largest + abs(target.zero) * gain * scale
-    longest = longest_shift(largest / (gain * scale))
+    longest = longest_shift_of(node, largest / (gain * scale), options)
     rows, shift = quantise_rows(real / (gain * scale[:, None]), longest)
     if node.residuals and not target.is_fixed:
         factor = node.residuals[0][1]
@@ -153,7 +153,8 @@ def integer_sum(
     smallest = np.where(ratios > 0, ratios, np.inf).min(axis=0)
     smallest = np.where(np.isfinite(smallest), smallest, 1.0)
     shift = np.clip(np.floor(np.log2(127 / smallest)), 0, MAX_SHIFT).astype(np.int32)
-    shift = np.minimum(shift, longest_shift(reach / (gain * scale) + abs(target.zero)))
+    reached = reach / (gain * scale) + abs(target.zero)
+    shift = np.minimum(shift, longest_shift_of(node, reached, options))
     if not target.is_fixed:
         scale = snap(scale, inputs[0].scale * factors[0] / gain, shift)
         scale = np.minimum(scale, node.activation.high / target.most_steps)
@@ -188,7 +189,8 @@ def integer_product(
     ratio = np.abs(step) / (gain * scale)
     ratio = np.where(ratio > 0, ratio, 1.0)
     shift = np.clip(np.floor(np.log2(127 / ratio)), 0, MAX_PRODUCT_SHIFT).astype(np.int32)
-    shift = np.minimum(shift, longest_shift(largest / (gain * scale) + abs(target.zero)))
+    reached = largest / (gain * scale) + abs(target.zero)
+    shift = np.minimum(shift, longest_shift_of(node, reached, options))
     if not target.is_fixed:
         scale = snap(scale, step / gain, shift)
         scale = np.minimum(scale, node.activation.high / target.most_steps)
@@ -314,6 +316,19 @@ def _expected_error(
             error = errors[index]
             result += expected_error(node, error, steps) if index == 0 else error @ steps
     return result
+
+
+def longest_shift_of(
+    node: ConvNode | SumNode | ProductNode | PixelNode, largest: Float, options: QuantizeOptions
+) -> NDArray[np.int32]:
+    """Return the longest shift per channel that accumulator and activation allow, int32[channels].
+
+    ``largest: float64[channels]`` is what the accumulator can reach, in output steps.
+    """
+    longest, slope = longest_shift(largest), node.activation.slope
+    if slope == 1.0:
+        return longest
+    return np.minimum(longest, longest_leaky_shift(slope, most=options.leaky_steps))
 
 
 def integer_epilogue(

@@ -14,6 +14,9 @@ from vta_stages.layers.records import Leaky, LeakySum
 Steps = tuple[tuple[int, LeakySum], ...]
 MAX_STEPS = 3
 MAX_STEP_SHIFT = 7
+_MOST_OFFSET = float(1 << 30)
+"""An accumulator stays within 2**30, so with this much more it stays in int32."""
+_MOST_SHIFT = 31
 TOLERANCE = 1 / 512
 """A slope within this distance causes an error of at most a quarter of an output step in 128
 steps."""
@@ -86,6 +89,18 @@ def steps_for(slope: float, *, most: int = MAX_STEPS) -> Steps:
     return min(choices)[-1]
 
 
+@cache
+def longest_leaky_shift(slope: float, *, most: int = MAX_STEPS) -> int:
+    """Return the longest shift of an accumulator whose constants for ``slope`` fit beside it.
+
+    The branch loses the bits of its own shifts before it is shifted, and its rounding constant
+    grows with them: for 0.01, it is ``2**(shift + 8)``.
+    """
+    shifts = np.arange(_MOST_SHIFT + 1, dtype=np.int64)
+    constants = np.abs(_constants(steps_for(slope, most=most), shifts)).max(axis=0)
+    return int(shifts[constants <= _MOST_OFFSET].max())
+
+
 def leaky(
     slope: float, shift: NDArray[np.int32], *, most: int = MAX_STEPS
 ) -> tuple[Leaky, NDArray[np.int64]]:
@@ -93,13 +108,17 @@ def leaky(
 
     Also returns the bias that its value needs, int64[channels]. At the end, both the value and the
     branch must include the rounding constant ``2**(shift-1)`` and what their own shifts removed.
-    The two constants, bias and offset, ensure this.
+    The two constants, bias and offset, ensure this. The offset needs a shift of at most
+    :func:`longest_leaky_shift`.
     """
     steps = steps_for(slope, most=most)
+    bias, offset = np.rint(_constants(steps, shift))
+    return Leaky(offset=offset.astype(np.int32), steps=steps), bias.astype(np.int64)
+
+
+def _constants(steps: Steps, shift: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Return bias and offset float64[2, channels] of :func:`leaky`, not yet rounded."""
     value, branch = _forms(steps)
-    half = np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0).astype(np.float64)
+    half = np.where(shift > 0, 2.0 ** np.maximum(shift - 1, 0), 0.0)
     matrix = np.array([[value.gain, value.share], [branch.gain, branch.share]])
-    bias, offset = np.linalg.solve(matrix, np.stack([half + value.loss, half + branch.loss]))
-    return Leaky(offset=np.rint(offset).astype(np.int32), steps=steps), np.rint(bias).astype(
-        np.int64
-    )
+    return np.linalg.solve(matrix, np.stack([half + value.loss, half + branch.loss]))

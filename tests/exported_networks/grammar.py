@@ -115,8 +115,10 @@ def _part(w: Writer, rng: random.Random, x: Value, _: list[Value]) -> Value:
 
 
 def _shuffle(w: Writer, rng: random.Random, x: Value, _: list[Value]) -> Value:
-    groups = [n for n in range(1, x.channels + 1) if x.channels % n == 0]
-    return w.shuffle(x, rng.choice(groups))
+    groups = rng.choice([n for n in range(1, x.channels + 1) if x.channels % n == 0])
+    if groups in (1, x.channels):  # it would move nothing, and could end in the picture itself
+        return w.activation(x, "relu")
+    return w.shuffle(x, groups)
 
 
 def _resize(w: Writer, rng: random.Random, x: Value, _: list[Value]) -> Value:

@@ -29,10 +29,13 @@ _Step = tuple[str, list[str], dict[str, Any]]
 
 
 def reduce_pictures(model: onnx.ModelProto) -> None:
-    """Replace reductions of [1, c, h, w] that a layer depends on.
+    """Replace reductions of [1, c, h, w], or of all tokens [1, n, c], that a layer depends on.
 
     before   ReduceMean(x, axes=[3]); ReduceMean(x, axes=[1]); ReduceSum(x, axes=[2, 3])
     after    AveragePool(x, [1, w]);  Conv(x, 1 / c);          ReduceMean(x, axes=[2, 3]) * h w
+
+    before   ReduceMean(tokens, axes=[1])
+    after    Transpose(tokens, 0 2 1) -> Reshape([1, c, 1, n]) -> ReduceMean(axes=[2, 3])
 
     Axes that are not kept are removed by a reshape. What a normalisation needs stays: statistics of
     the data, and the sums of a softmax, need more than 8 bits. Means of lengths do not.
@@ -51,22 +54,29 @@ class _Reductions(Rewriting):
 
     def of(self, node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
         """Yield the nodes that compute what ``node`` computes."""
-        axes = self._axes(node) if node.op_type in _POOLS else set()
-        shape = self.shapes.get(node.input[0], ()) if axes else ()
+        shape = self.shapes.get(node.input[0], ()) if node.op_type in _POOLS else ()
+        axes = self._axes(node, len(shape)) if len(shape) in (3, 4) and shape[0] == 1 else set()
         made: list[onnx.NodeProto] = []
-        is_picture = len(shape) == 4 and shape[0] == 1
-        matters = node.output[0] in self._before_layers
-        if is_picture and matters and self._suffices(node, axes):
-            made = list(self._reduced(node, axes, shape))
+        if axes and node.output[0] in self._before_layers and self._suffices(node, axes):
+            is_picture = len(shape) == 4 and axes != {1, 2}
+            steps = self._of_picture if is_picture else self._of_tokens
+            made = list(self._nodes(node, [*steps(node, axes, shape)]))
         yield from made or [node]
 
-    def _axes(self, node: onnx.NodeProto) -> set[int]:
-        """Return the axes of a picture that a reduction is over, empty if they are unknown."""
+    def _nodes(self, node: onnx.NodeProto, steps: list[_Step]) -> Iterator[onnx.NodeProto]:
+        name, source = node.output[0], node.input[0]
+        for index, (kind, constants, attributes) in enumerate(steps):
+            made = name if index == len(steps) - 1 else f"{name}/{kind}{index}"
+            yield helper.make_node(kind, [source, *constants], [made], **attributes)
+            source = made
+
+    def _axes(self, node: onnx.NodeProto, rank: int) -> set[int]:
+        """Return the axes that a reduction is over, empty if they are unknown."""
         given = [list(a.ints) for a in node.attribute if a.name == "axes"]
         if not given and len(node.input) > 1:
             found = self.array(node.input[1])
             given = [] if found is None else [[int(axis) for axis in found.reshape(-1)]]
-        return {axis % 4 for axis in given[0]} if given else set()
+        return {axis % rank for axis in given[0]} if given else set()
 
     def _suffices(self, node: onnx.NodeProto, axes: set[int]) -> bool:
         """Whether eight bits are enough for a reduction's result."""
@@ -102,10 +112,11 @@ class _Reductions(Rewriting):
                     waiting.append(reader.output[0])
         return False
 
-    def _reduced(
+    def _of_picture(
         self, node: onnx.NodeProto, axes: set[int], shape: tuple[int, ...]
-    ) -> Iterator[onnx.NodeProto]:
-        name, source = node.output[0], node.input[0]
+    ) -> Iterator[_Step]:
+        """Yield the steps that reduce [1, c, h, w], none if the node stays."""
+        name = node.output[0]
         result = self.shapes.get(name)
         readers = {reader.op_type for reader in self._readers.get(name, ())}
         if node.op_type in readers:  # one axis after the other, see ``pools.mean``
@@ -113,24 +124,38 @@ class _Reductions(Rewriting):
         if result is None or axes not in ({1}, {2}, {3}, {2, 3}):
             return
         kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
-        count = math.prod(shape[axis] for axis in axes)
         is_known = axes == {2, 3} or (axes == {1} and node.op_type == "ReduceMax")
         if is_known and node.op_type != "ReduceSum" and result == kept:
             return
         steps = [*self._steps(node, axes, shape)]
-        if not steps:
+        yield from steps
+        if steps and result != kept:
+            yield self._reshape(name, result)
+
+    def _of_tokens(
+        self, node: onnx.NodeProto, axes: set[int], shape: tuple[int, ...]
+    ) -> Iterator[_Step]:
+        """Yield the steps that reduce [1, n, c] or [1, h, w, c] over its tokens.
+
+        Its channels become the first axis, as those of a picture.
+        """
+        name = node.output[0]
+        result = self.shapes.get(name)
+        if axes != set(range(1, len(shape) - 1)) or result is None:
             return
-        if node.op_type == "ReduceSum" and axes != {1}:
-            factor = self.constant(f"{name}/count", np.array(float(count)))
-            steps.append(("Mul", [factor], {}))
-        if result != kept and len(result) == 2:
-            steps.append(("Flatten", [], {"axis": 1}))
-        elif result != kept:
-            steps.append(("Reshape", [self.integers(f"{name}/shape", result)], {}))
-        for index, (kind, constants, attributes) in enumerate(steps):
-            made = name if index == len(steps) - 1 else f"{name}/{kind}{index}"
-            yield helper.make_node(kind, [source, *constants], [made], **attributes)
-            source = made
+        row = (1, shape[-1], 1 if len(shape) == 3 else shape[1], shape[-2])
+        if len(shape) == 4:
+            yield "Transpose", [], {"perm": [0, 3, 1, 2]}
+        else:
+            yield "Transpose", [], {"perm": [0, 2, 1]}
+            yield "Reshape", [self.integers(f"{name}/row", row)], {}
+        yield from self._steps(node, {2, 3}, row)
+        yield self._reshape(name, result)
+
+    def _reshape(self, name: str, result: tuple[int, ...]) -> _Step:
+        if len(result) == 2:
+            return "Flatten", [], {"axis": 1}
+        return "Reshape", [self.integers(f"{name}/shape", result)], {}
 
     def _steps(
         self, node: onnx.NodeProto, axes: set[int], shape: tuple[int, ...]
@@ -151,3 +176,7 @@ class _Reductions(Rewriting):
         elif count <= (MAX_POOL_TILE if kind == "ReduceMax" else MAX_POOL_WINDOW):
             window = [shape[axis] if axis in axes else 1 for axis in (2, 3)]
             yield _POOLS[kind], [], {"kernel_shape": window, "strides": window}
+        else:
+            return
+        if node.op_type == "ReduceSum" and axes != {1}:
+            yield "Mul", [self.constant(f"{name}/count", np.array(float(count)))], {}

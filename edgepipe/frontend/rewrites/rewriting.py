@@ -46,8 +46,9 @@ class Rewriting:
         self._graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), name))
         return name
 
-    def note_shape(self, name: str, shape: Sequence[int]) -> None:
-        """Note the shape of a new float value, for later passes."""
-        self._graph.value_info.append(
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape))
-        )
+    def note_shape(self, name: str, shape: Sequence[int], *, like: str = "") -> None:
+        """Note the shape of a new value for later passes: a float one, or of ``like``'s type."""
+        typed = [*self._graph.value_info, *self._graph.output] if like else []
+        types = [value.type.tensor_type.elem_type for value in typed if value.name == like]
+        made = helper.make_tensor_value_info(name, (*types, TensorProto.FLOAT)[0], list(shape))
+        self._graph.value_info.append(made)

@@ -15,6 +15,7 @@ from edgepipe.quantize.graph import JoinNode, PixelNode, ProductNode, SoftmaxNod
 from edgepipe.quantize.integer_layers import (
     integer_epilogue,
     largest_terms,
+    longest_shift_of,
     not_too_fine,
     scaled_terms,
 )
@@ -23,7 +24,7 @@ from edgepipe.quantize.leaky import gain_for
 from edgepipe.quantize.on_arm.records import Joined, Softmax
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.ranges import TINY, Target
-from edgepipe.quantize.weights import MAX_PRODUCT_SHIFT, longest_shift
+from edgepipe.quantize.weights import MAX_PRODUCT_SHIFT
 from vta_stages.layers.records import PixelAffine, Quotient, TensorSpec
 
 QUOTIENT_SHIFT = 14  # bits of a quotient behind those of its result, where they fit
@@ -56,8 +57,8 @@ def integer_quotient(
     scale = not_too_fine(target, added / gain)
     # The largest inverse, in steps of the result: what is beyond int8, even after a leaky ReLU.
     most = min(_BEYOND_INT8 / node.activation.slope, _MOST_INVERSE)
-    shift = longest_shift(added / (gain * scale) + 128 * most + abs(target.zero))
-    shift = np.minimum(shift, QUOTIENT_SHIFT)
+    reached = added / (gain * scale) + 128 * most + abs(target.zero)
+    shift = np.minimum(longest_shift_of(node, reached, options), QUOTIENT_SHIFT)
     unit = gain * scale * 2.0**-shift
     limit = most * 2.0 ** shift[:, None]
     divisors = np.arange(-128, 128) * second.scale[:, None]
@@ -97,8 +98,8 @@ def integer_affine(
     by_channel = [part.max(axis=(0, 2, 3)) for part in parts]
     largest: Float = np.broadcast_to(by_channel[0] + by_channel[1], output.channels)
     scale = not_too_fine(target, largest / gain)
-    shift = longest_shift(largest / (gain * scale) + abs(target.zero))
-    shift = np.minimum(shift, MAX_PRODUCT_SHIFT)
+    reached = largest / (gain * scale) + abs(target.zero)
+    shift = np.minimum(longest_shift_of(node, reached, options), MAX_PRODUCT_SHIFT)
     unit = (gain * scale * 2.0**-shift)[None, :, None, None]
     if (unit == unit.flat[0]).all():
         unit = unit[:, :1]

@@ -225,3 +225,16 @@ def test_an_input_of_an_unknown_type(tmp_path: Path) -> None:
     model.graph.input[1].type.tensor_type.elem_type = 99
     with pytest.raises(FrontendError, match=r"is type 99\[1, 3, 8, 8\]|not a valid ONNX model"):
         load_network(saved(model, tmp_path))
+
+
+def test_a_damaged_name_is_refused_without_a_word_from_onnxruntime(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """It tried the same a second time, and printed so."""
+    b = Builder()
+    b.node("Relu", ["image"], "y")
+    text = b.model([1, 3, 4, 4], {"y": 4}).SerializeToString()
+    model = onnx.ModelProto.FromString(text.replace(b"Relu", b"\xff\xfflu"))
+    with pytest.raises(folding.CannotRunError):
+        folding.run_model(model, {"image": np.zeros((1, 3, 4, 4), np.float32)})
+    assert capfd.readouterr() == ("", "")

@@ -200,6 +200,40 @@ def dropped() -> onnx.ModelProto:
     return conv_last(b, "x")
 
 
+def padded_by_nothing() -> onnx.ModelProto:
+    """What torch writes of ``F.pad`` whose amounts turn out to be zero, also on tokens."""
+    b = Builder()
+    x = b.node("Reshape", [relu_first(b), b.constant("rows", np.array([1, 3, 108]))], "tokens")
+    x = b.node("Pad", [x, b.constant("none", np.zeros(6, np.int64)), ""], "padded")
+    x = b.node("Reshape", [x, b.constant("picture", np.array(SHAPE))], "x")
+    return conv_last(b, x)
+
+
+def tokens_of(b: Builder) -> str:
+    """Return tokens [1, 108, 3] that a linear layer makes."""
+    x = b.node("Reshape", [relu_first(b), b.constant("rows", np.array([1, 3, 108]))], "channels")
+    x = b.node("Transpose", [x], "tokens", perm=[0, 2, 1])
+    return b.node("MatMul", [x, b.constant("linear", b.normal(3, 3))], "made")
+
+
+def mean_of_tokens(kind: str) -> onnx.ModelProto:
+    b = Builder()
+    x = b.node(kind, [tokens_of(b)], "reduced", axes=[1], keepdims=0)
+    b.node("Gemm", [x, b.constant("classes", b.normal(3, 4))], "y")
+    return b.model([*SHAPE], {"y": 2})
+
+
+def some_tokens(begin: int, end: int, step: int) -> onnx.ModelProto:
+    """A constant token on each side, then a slice of all."""
+    b = Builder()
+    sides = [b.constant(name, b.normal(1, n, 3)) for name, n in (("left", 2), ("right", 1))]
+    x = b.node("Concat", [sides[0], tokens_of(b), sides[1]], "all", axis=1)
+    bounds = [b.constant(f"b{i}", np.array([v])) for i, v in enumerate((begin, end, 1, step))]
+    x = b.node("Slice", [x, *bounds], "some")
+    b.node("MatMul", [x, b.constant("classes", b.normal(3, 4))], "y")
+    return b.model([*SHAPE], {"y": 3})
+
+
 def joined(axis: int) -> onnx.ModelProto:
     """Two pictures joined along an axis, and split at another place."""
     b = Builder()
@@ -436,6 +470,27 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "a signal": (signal, "Conv Relu Reshape Reshape Conv Reshape Reshape Conv"),
     "squeezed": (squeezed, "Conv Relu GlobalAveragePool Flatten MatMul"),
     "dropped": (dropped, "Conv Relu Conv"),
+    "padded by nothing": (padded_by_nothing, "Conv Relu Conv"),
+    "the mean of tokens": (
+        lambda: mean_of_tokens("ReduceMean"),
+        "Conv Relu Conv Reshape ReduceMean Flatten Gemm",
+    ),
+    "the largest of tokens": (
+        lambda: mean_of_tokens("ReduceMax"),
+        "Conv Relu Conv Reshape ReduceMax Flatten Gemm",
+    ),
+    "the first token": (
+        lambda: some_tokens(0, 1, 1),
+        "Conv Relu Conv Reshape MatMul Add MatMul Reshape MatMul",
+    ),
+    "the last tokens": (
+        lambda: some_tokens(-2, 1 << 60, 1),
+        "Conv Relu Conv Reshape MatMul Add MatMul Transpose Reshape MatMul",
+    ),
+    "every third token": (
+        lambda: some_tokens(1, 100, 3),
+        "Conv Relu Conv Reshape MatMul Add MatMul Transpose Reshape MatMul",
+    ),
 }
 
 

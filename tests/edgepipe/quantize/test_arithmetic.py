@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgepipe.errors import QuantizeError
 from edgepipe.quantize.calibrate import TensorStatistics
-from edgepipe.quantize.leaky import gain_of, leaky, slope_of, steps_for
+from edgepipe.quantize.leaky import gain_of, leaky, longest_leaky_shift, slope_of, steps_for
 from edgepipe.quantize.resampling import resize_matrices
 from edgepipe.quantize.thresholds import RULES
 from edgepipe.quantize.weights import (
@@ -63,6 +63,26 @@ def test_leaky_branch_rounds_without_bias(slope: float, shift: int) -> None:
     error = made - wanted
     assert np.abs(error).max() < 0.6
     assert abs(error.mean()) < 0.05
+
+
+@pytest.mark.parametrize("slope", [1e-6, 0.01, 0.03, 0.1, 0.25, 0.9])
+def test_the_constants_of_a_leaky_branch_fit_beside_an_accumulator(slope: float) -> None:
+    """A channel with tiny values is shifted far; longer than that, the offset would wrap."""
+    shift = longest_leaky_shift(slope)
+    record, constant = leaky(slope, np.array([shift], np.int32))
+    exact = np.linspace(-(2**29), 2**29, 999).astype(np.int64)
+    largest = np.abs(exact).max() + max(abs(int(record.offset[0])), abs(int(constant[0])))
+    assert largest < 2**31
+    epilogue = Epilogue(
+        bias=constant.astype(np.int32),
+        shift=np.array([0], np.int32),
+        low=-128,
+        high=127,
+        leaky=record,
+    )
+    made = leaky_values(epilogue, exact.reshape(1, 1, -1).astype(np.int32)).ravel() >> shift
+    factor = np.where(exact > 0, 1.0, slope_of(record.steps)) * gain_of(record.steps)
+    assert np.abs(made - exact * factor / 2.0**shift).max() < 0.6
 
 
 @given(st.lists(st.floats(1e-4, 0.9), min_size=1, max_size=30), st.integers(0, 99))

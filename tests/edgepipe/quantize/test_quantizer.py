@@ -149,6 +149,21 @@ def test_int8_operators_hand_int8_to_each_other(name: str, networks: dict[str, N
     assert [o for o in operators if o.kind == "generic"] == in_float
 
 
+def test_a_convolution_of_windows_stays_float(tmp_path: Path) -> None:
+    """EfficientViT's: a batch of four windows is no picture."""
+    b = small_networks.Builder(13)
+    x = b.conv("image", "first", (4, 3, 3, 3), pads=[1] * 4)
+    x = b.node("Reshape", [x, b.constant("cut", np.array([1, 4, 2, 8, 2, 8]))], "cut_up")
+    x = b.node("Transpose", [x], "by_window", perm=[0, 2, 4, 1, 3, 5])
+    x = b.node("Reshape", [x, b.constant("batch", np.array([4, 4, 8, 8]))], "windows")
+    b.conv(x, "result", (4, 4, 3, 3))
+    onnx.save(b.model([1, 3, 16, 16], {"result": 4}), tmp_path / "net.onnx")
+    made = quantized(load_network(tmp_path / "net.onnx"))
+    assert made.reasons["result"] == (
+        "stays float: its output [4, 4, 6, 6] is not a picture [1, c, h, w]"
+    )
+
+
 def test_a_product_that_is_a_result_stays_float(tmp_path: Path) -> None:
     b = small_networks.Builder(12)
     scores = [
