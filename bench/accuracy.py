@@ -3,6 +3,11 @@
 Every frame runs through the bundle's pipeline: ARM kernels, and VTA programs on the simulator.
 Beside it are onnxruntime's int8, one power of two for each tensor, and free steps of weights.
 Calibration pictures are never part of the evaluation.
+
+    python -m bench.accuracy [NAME | CLASSIFIER.onnx ...]
+
+Without names, all networks. A classifier of Fashion-MNIST that is none of the zoo has the
+description of fmnist_resnet8, if there is none beside it.
 """
 
 from __future__ import annotations
@@ -20,7 +25,15 @@ from numpy.typing import NDArray
 
 from bench.figures import Figure, publish
 from bench.int8_forms import FREE_STEPS, Forms, mean_cosine, price_of_shifts
-from bench.models import BUILD, EXAMPLES, build, description, fashion_mnist, model
+from bench.models import (
+    BUILD,
+    EXAMPLES,
+    build,
+    build_network,
+    description,
+    fashion_mnist,
+    model,
+)
 from bench.onnxruntime_int8 import Float, Outputs
 from bench.shipped import SUBJECTS, compare
 from edgepipe import description as descriptions
@@ -28,7 +41,7 @@ from edgepipe import media
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.frontend.frames import frames_from
 from edgepipe.frontend.network import load_network
-from edgepipe.frontend.preprocess import Frame
+from edgepipe.frontend.preprocess import Frame, Preprocess
 from edgepipe.loading import load
 from edgepipe.quantize.quantizer import QuantizeOptions
 from edgepipe.report.detection import Boxes, average_precision, decode_nanodet
@@ -43,15 +56,18 @@ TRUTH_SCORE = 0.4
 LEAST_SCORE = 0.05
 
 
-def fashion(name: str, progress: ConsoleProgress) -> list[Figure]:
+def fashion(network: Path, progress: ConsoleProgress) -> list[Figure]:
     """Evaluate a classifier on all 10,000 test pictures."""
+    name, described = network.stem, network.with_suffix(".toml")
+    if not described.exists():
+        described = description("fmnist_resnet8")
     path = BUILD / "fashion_train.npz"
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(path, frames=fashion_mnist("train")[0][:CALIBRATION_PICTURES])
-    bundle = build(name, path)
+    bundle = build_network(network, described, path, BUILD / f"{name}.edgepipe")
     frames, labels = fashion_mnist("t10k")
-    preprocess = descriptions.load(description(name)).preprocess
-    session = onnxruntime.InferenceSession(str(model(name)))
+    preprocess = descriptions.load(described).preprocess
+    session = onnxruntime.InferenceSession(str(network))
     (entry,) = session.get_inputs()
     exact = np.concatenate(
         [
@@ -73,16 +89,22 @@ def fashion(name: str, progress: ConsoleProgress) -> list[Figure]:
         Figure(name=f"{name}: int8 right", value=hits, unit="of 10000"),
         Figure(name=f"{name}: loss", value=(float_hits - hits) / 100, unit="points", at_most=0.1),
         Figure(name=f"{name}: same answer", value=int((found == exact).sum()), unit="of 10000"),
-        *_fashion_beside(name, np.load(path)["frames"], logits[:BESIDE], progress),
+        *_fashion_beside(network, preprocess, np.load(path)["frames"], logits[:BESIDE], progress),
     ]
 
 
 def _fashion_beside(
-    name: str, calibration: NDArray[np.uint8], found: Float, progress: ConsoleProgress
+    network: Path,
+    preprocess: Preprocess,
+    calibration: NDArray[np.uint8],
+    found: Float,
+    progress: ConsoleProgress,
 ) -> list[Figure]:
     """Compare ``found``, int8 logits float32[n, classes], with other forms on n test pictures."""
+    name = network.stem
     frames, labels = (values[: len(found)] for values in fashion_mnist("t10k"))
-    forms = _forms(name, [frame[None] for frame in calibration[: QuantizeOptions().frames]])
+    given = [frame[None] for frame in calibration[: QuantizeOptions().frames]]
+    forms = _forms(network, preprocess, given)
     pictures = [frame[None] for frame in frames]
     exact = list(forms.exact(pictures))
     runs: dict[str, Iterable[Outputs]] = {
@@ -109,9 +131,8 @@ def _right(outputs: Sequence[Outputs], labels: NDArray[np.uint8]) -> int:
     return int((np.array([int(logits.argmax()) for (logits,) in outputs]) == labels).sum())
 
 
-def _forms(name: str, calibration: Sequence[Frame]) -> Forms:
-    pre = descriptions.load(description(name)).preprocess
-    network = load_network(model(name), (pre.channels, pre.height, pre.width))
+def _forms(path: Path, pre: Preprocess, calibration: Sequence[Frame]) -> Forms:
+    network = load_network(path, (pre.channels, pre.height, pre.width))
     return Forms(network=network, calibration=calibration, preprocess=pre)
 
 
@@ -140,7 +161,8 @@ def nanodet(progress: ConsoleProgress) -> list[Figure]:
         return decode_nanodet(values, post.scores, post.distances, score_threshold=least)
 
     calibration = frames_from(EXAMPLES / "calibration", described.preprocess)
-    forms = _forms(name, list(itertools.islice(calibration, QuantizeOptions().frames)))
+    given = list(itertools.islice(calibration, QuantizeOptions().frames))
+    forms = _forms(model(name), described.preprocess, given)
     exact = list(forms.exact(frames))
     truth = [boxes(outputs, TRUTH_SCORE) for outputs in exact]
     runs: dict[str, Iterable[Outputs]] = {
@@ -193,12 +215,15 @@ def main() -> int:
     """Evaluate all networks, or those named; return 1 if a limit is missed."""
     progress = ConsoleProgress()
     runs: dict[str, Callable[[], list[Figure]]] = {"NanoDet": lambda: nanodet(progress)}
-    runs["fmnist_resnet8"] = partial(fashion, "fmnist_resnet8", progress)
+    runs["fmnist_resnet8"] = partial(fashion, model("fmnist_resnet8"), progress)
     for subject in SUBJECTS:
         runs[subject.name] = partial(compare, subject, progress)
-    unknown = [name for name in sys.argv[1:] if name not in runs]
-    if unknown:
-        raise SystemExit(f"unknown network {unknown[0]!r}, expected one of {', '.join(runs)}")
+    for name in sys.argv[1:]:
+        if name.endswith(".onnx") and Path(name).is_file():
+            runs[name] = partial(fashion, Path(name), progress)
+        if name not in runs:
+            expected = f"one of {', '.join(runs)}, or the .onnx file of a classifier"
+            raise SystemExit(f"unknown network {name!r}, expected {expected}")
     figures = [figure for name in sys.argv[1:] or runs for figure in runs[name]()]
     return publish("accuracy", figures)
 

@@ -69,16 +69,29 @@ def fashion_mnist(part: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 def build(
     name: str, calibration: Path, *, board: str = "ultra96", cuts: tuple[str, ...] = ()
 ) -> Path:
-    """Build a network's bundle below build/bench and return its path."""
+    """Build the bundle of a network of the zoo below build/bench and return its path."""
     path = BUILD / f"{name}{'-cut' if cuts else ''}.edgepipe"
+    return build_network(model(name), description(name), calibration, path, board=board, cuts=cuts)
+
+
+def build_network(
+    network: Path,
+    described: Path,
+    calibration: Path,
+    path: Path,
+    *,
+    board: str = "ultra96",
+    cuts: tuple[str, ...] = (),
+) -> Path:
+    """Build the bundle ``path`` of a network with that description and return its path."""
     progress = ConsoleProgress()
     build_bundle(
         BuildOptions(
-            model=model(name),
+            model=network,
             board=boards.load(board),
             calibration=calibration,
             output=path,
-            description=description(name),
+            description=described,
             cuts=cuts,
         ),
         progress,

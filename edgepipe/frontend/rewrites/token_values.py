@@ -291,12 +291,14 @@ class TokenValues:
         return replace(found, picture=self._name(node), source="", order=found.order.copy())
 
     def band(self, node: onnx.NodeProto, channels: int) -> NDArray[np.float32] | None:
+        """Return the weights float32[c, c] of a convolution along c channels, or None."""
         return band_matrix(node, self.constants, self.shapes[node.input[0]], channels)
 
     def _name(self, node: onnx.NodeProto) -> str:
         return self.unique(f"{node.output[0]}/picture")
 
     def unique(self, name: str) -> str:
+        """Return ``name``, or one like it, for a picture that the graph does not have yet."""
         while name in self._taken:
             name += "_"
         self._taken.add(name)
