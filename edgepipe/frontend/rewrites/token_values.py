@@ -259,7 +259,7 @@ class TokenValues:
     def _of_part(self, node: onnx.NodeProto, shape: tuple[int, ...]) -> Moved | None:
         """Return some tokens of [1, n, c], as the class token alone."""
         found = self.moved.get(node.input[0])
-        if found is None or not found.is_tokens or found.order.ndim != 3:
+        if found is None or not found.is_tokens or found.order.ndim != 3 or shape[0] != 1:
             return None
         return None if self.places(node) is None else self._row(node, shape)
 

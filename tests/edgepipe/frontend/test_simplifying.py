@@ -234,6 +234,18 @@ def some_tokens(begin: int, end: int, step: int) -> onnx.ModelProto:
     return b.model([*SHAPE], {"y": 3})
 
 
+def some_tokens_of_each_window() -> onnx.ModelProto:
+    """Tokens [4, 27, 3] of four windows, of which a slice takes the first two each."""
+    b = Builder()
+    x = b.node("Reshape", [tokens_of(b), b.constant("cut", np.array([4, 27, 3]))], "windows")
+    x = b.node("MatMul", [x, b.constant("in", b.normal(3, 3))], "layer")
+    bounds = [b.constant(f"b{i}", np.array([v])) for i, v in enumerate((0, 2, 1))]
+    x = b.node("Slice", [x, *bounds], "some")
+    x = b.node("MatMul", [x, b.constant("out", b.normal(3, 4))], "classes")
+    b.node("Reshape", [x, b.constant("flat", np.array([1, 32]))], "y")
+    return b.model([*SHAPE], {"y": 2})
+
+
 def joined(axis: int) -> onnx.ModelProto:
     """Two pictures joined along an axis, and split at another place."""
     b = Builder()
@@ -486,6 +498,10 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "the last tokens": (
         lambda: some_tokens(-2, 1 << 60, 1),
         "Conv Relu Conv Reshape MatMul Add MatMul Transpose Reshape MatMul",
+    ),
+    "some tokens of each window": (
+        some_tokens_of_each_window,
+        "Conv Relu Conv Conv Conv Reshape Reshape Reshape Reshape Transpose Transpose Transpose Slice",
     ),
     "every third token": (
         lambda: some_tokens(1, 100, 3),
