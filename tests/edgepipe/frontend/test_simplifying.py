@@ -501,7 +501,8 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     ),
     "some tokens of each window": (
         some_tokens_of_each_window,
-        "Conv Relu Conv Conv Conv Reshape Reshape Reshape Reshape Transpose Transpose Transpose Slice",
+        "Conv Relu Conv Conv Conv Reshape Reshape Reshape Reshape Transpose Transpose "
+        "Transpose Slice",
     ),
     "every third token": (
         lambda: some_tokens(1, 100, 3),
