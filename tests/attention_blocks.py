@@ -390,6 +390,30 @@ def batch_of_windows(b: Builder, u: str, v: str) -> str:
     return _gated(p, u, p("ReduceMean", _norm(p, x), axes=[1, 2], keepdims=0))
 
 
+def by_subscripts(b: Builder, u: str, v: str) -> str:
+    """torchvision's MaxViT: windows [1, n, t, c], whose attention is two sums by subscripts."""
+    p = Parts(b, "subscripts")
+    down, across, size = HEIGHT // 4, WIDTH // 4, 16
+    x = p("Reshape", u, p.integers(1, CHANNELS, down, 4, across, 4))
+    x = p("Transpose", x, perm=[0, 2, 4, 3, 5, 1])
+    x = p("Reshape", x, p.integers(1, down * across, size, CHANNELS))
+    heads = p.integers(1, down * across, size, HEADS, EACH)
+    query, key, value = (
+        p("Transpose", p("Reshape", part, heads), perm=[0, 1, 3, 2, 4])
+        for part in p.split(_linear(p, x, 3 * CHANNELS, 1.7), 3, *[CHANNELS] * 3)
+    )
+    key = p("Mul", key, p.number(EACH**-0.5))
+    scores = p("Einsum", query, key, equation="B G H I D, B G H J D -> B G H I J")
+    scores = p("Add", scores, p.values(p.normal(1, 1, HEADS, size, size)))
+    y = p("Einsum", p("Softmax", scores, axis=-1), value, equation="BGHIJ,BGHJD->BGHID")
+    y = p("Transpose", y, perm=[0, 1, 3, 2, 4])
+    y = p("Reshape", y, p.integers(1, down * across, size, CHANNELS))
+    x = p("Add", x, _linear(p, y, CHANNELS))
+    x = p("Reshape", x, p.integers(1, down, across, 4, 4, CHANNELS))
+    x = p("Transpose", x, perm=[0, 5, 1, 3, 2, 4])
+    return p("Reshape", x, p.integers(1, CHANNELS, HEIGHT, WIDTH))
+
+
 BLOCKS: dict[str, Maker] = {
     make.__name__: make
     for make in (
@@ -410,5 +434,6 @@ BLOCKS: dict[str, Maker] = {
         class_attention,
         mean_of_tokens,
         batch_of_windows,
+        by_subscripts,
     )
 }

@@ -14,6 +14,7 @@ from edgepipe.frontend.padding import explicit_padding, fold_pads, split_pads
 from edgepipe.frontend.picture_input import remove_identities
 from edgepipe.frontend.rewrites.between_reshapes import arithmetic_before_reshapes
 from edgepipe.frontend.rewrites.channels_last import channels_stay_first
+from edgepipe.frontend.rewrites.einsums import plain_einsums
 from edgepipe.frontend.rewrites.elementwise import as_sums
 from edgepipe.frontend.rewrites.group_norms import plain_groups
 from edgepipe.frontend.rewrites.moments import subtract_means_first
@@ -39,6 +40,7 @@ def simplify(model: onnx.ModelProto) -> None:
     modernise(model)
     fold_constants(model)
     plain_casts(model)
+    plain_einsums(model)
     arithmetic_before_reshapes(model)
     plain_groups(model)
     subtract_means_first(model)
