@@ -2,7 +2,8 @@
 
 Every frame runs through the bundle's pipeline: ARM kernels, and VTA programs on the simulator.
 Beside it are onnxruntime's int8, one power of two for each tensor, and free steps of weights.
-Calibration pictures are never part of the evaluation.
+Calibration pictures are never part of the evaluation. `edgepipe accuracy` then runs on the same
+10,000 test pictures, with a limit on its time.
 
     python -m bench.accuracy [NAME | CLASSIFIER.onnx ...]
 
@@ -23,6 +24,7 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
+from bench.accuracy_command import run_command
 from bench.figures import Figure, publish
 from bench.int8_forms import FREE_STEPS, Forms, mean_cosine, price_of_shifts
 from bench.models import (
@@ -89,6 +91,7 @@ def fashion(network: Path, progress: ConsoleProgress) -> list[Figure]:
         Figure(name=f"{name}: int8 right", value=hits, unit="of 10000"),
         Figure(name=f"{name}: loss", value=(float_hits - hits) / 100, unit="points", at_most=0.1),
         Figure(name=f"{name}: same answer", value=int((found == exact).sum()), unit="of 10000"),
+        *run_command(network, bundle, path, hits),
         *_fashion_beside(network, preprocess, np.load(path)["frames"], logits[:BESIDE], progress),
     ]
 
