@@ -10,9 +10,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import io
+import os
 import struct
+import sys
+import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -348,13 +351,14 @@ def import_onnx(model: Any, values: Sequence[str]) -> tuple[IRModule, dict[str, 
     """
     from tvm.relax.frontend.onnx import from_onnx
 
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
+    with _quiet():
+        try:
             module = from_onnx(model)  # prints what it cannot convert
-    except Exception as cause:  # the importer raises many types, even plain ValueError
-        text = str(cause).strip()
-        raise ImporterError(text.splitlines()[-1] if text else type(cause).__name__) from cause
+        except Exception as cause:  # the importer raises many types, even plain ValueError
+            traceback.clear_frames(cause.__traceback__)  # else its builder warns when it is freed
+            text = str(cause).strip()
+            reason = text.splitlines()[-1] if text else type(cause).__name__
+            raise ImporterError(reason) from cause
     module = _simplified(_without_clip_kernels(module))
     function = module["main"]
     results = function.body.body
@@ -370,6 +374,22 @@ def import_onnx(model: Any, values: Sequence[str]) -> tuple[IRModule, dict[str, 
         if isinstance(field, relax.Var)
     }
     return module, known
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Drop what TVM prints and warns of; its C++ code writes to the process's standard error."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as nothing:
+            os.dup2(nothing.fileno(), 2)
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _without_clip_kernels(module: IRModule) -> IRModule:
@@ -496,7 +516,8 @@ class CompiledModule:
     def __init__(self, module: IRModule) -> None:
         main = read_main(module)
         self._params, self._outputs = main.params, main.outputs
-        executable = tvm.compile(legalise(module), target=tvm.target.Target(HOST_TARGET))
+        with _quiet():
+            executable = tvm.compile(legalise(module), target=tvm.target.Target(HOST_TARGET))
         self._machine = relax.VirtualMachine(executable, tvm.cpu())
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:

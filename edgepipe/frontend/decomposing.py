@@ -181,7 +181,8 @@ def _resize(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     if factors is None or factors.size or sizes is None or shape is None:
         return None
     given = (sizes / np.array(shape)).astype(np.float32)
-    short = np.floor(given * np.array(shape, np.float32)) < sizes  # rounding made it too small
+    # Rounding made it too small for those that multiply in double precision, such as onnx.
+    short = np.floor(given.astype(np.float64) * np.array(shape)) < sizes
     given = np.where(short, np.nextafter(given, np.float32(np.inf)), given)
     node.input[2] = rewriting.constant(f"{node.output[0]}/factors", given.astype(np.float64))
     del node.input[3:]

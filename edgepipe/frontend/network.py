@@ -19,7 +19,8 @@ from edgepipe.frontend.external_data import read_external_data
 from edgepipe.frontend.float_types import single_precision
 from edgepipe.frontend.folding import CannotRunError, differences, require_folded, run_model
 from edgepipe.frontend.given_ranges import GivenRange
-from edgepipe.frontend.onnx_graph import sort_nodes
+from edgepipe.frontend.imported_operators import ImportedOperators
+from edgepipe.frontend.onnx_graph import shapes_of, sort_nodes
 from edgepipe.frontend.onnx_passes import simplify
 from edgepipe.frontend.outputs import float_outputs, require_no_selection
 from edgepipe.frontend.padding import dilated_padding
@@ -118,6 +119,7 @@ def import_network(path: Path, model: onnx.ModelProto, picture: Size | None) -> 
     require_folded(path, model)
     shape = picture_shape(path, model.graph.input[0])
     original.require_equal(model)
+    ImportedOperators().require_exact(path, model)
     return _imported(path, model, shape, dequantised, notices)
 
 
@@ -215,6 +217,9 @@ def _imported(
     of_variable = {variables[value]: names[value] for value in ordered}
     module = _renamed(module, of_variable, names[graph_input.name], [variables[o] for o in outputs])
     _require_static(path, read_main(module))
+    known = shapes_of(model)
+    shapes = {of_variable[variables[v]]: known[v] for v in variables if v in known}
+    _require_shapes(path, read_main(module), shapes)
     return Network(
         name=operator_names([path.stem])[path.stem],
         module=module,
@@ -360,4 +365,16 @@ def _require_static(path: Path, main: Main) -> None:
                 f"{path}: {binding.name} ({binding.op}) has no elements: its shape is "
                 f"{list(binding.shape)}",
                 hint="check the slice or crop that it depends on, and the size of the input",
+            )
+
+
+def _require_shapes(path: Path, main: Main, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Require every tensor to have the shape that it has in ONNX, as far as that is known."""
+    for binding in main.bindings:
+        expected = shapes.get(binding.name, binding.shape)
+        if binding.dtype not in ("", "tuple") and binding.shape != expected:
+            raise FrontendError(
+                f"{path}: {binding.name} ({binding.op}) cannot be imported: its shape would be "
+                f"{list(binding.shape)}, expected {list(expected)}",
+                hint="write the operator in another form, or export with a different opset",
             )

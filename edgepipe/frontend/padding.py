@@ -32,9 +32,14 @@ def explicit_padding(model: onnx.ModelProto) -> None:
 
     before   Conv(x, auto_pad="SAME_UPPER")
     after    Conv(x, pads=[0, 0, 1, 1])
+
+    before   ConvTranspose(x, output_shape=[32, 32])
+    after    ConvTranspose(x, pads=[1, 1, 0, 0])
     """
     shapes = shapes_of(model)
     for node in model.graph.node:
+        if node.op_type == "ConvTranspose":
+            _pad_transposed(node, shapes)
         rule = text_of(node, "auto_pad", "NOTSET") if node.op_type in _WINDOWED else "NOTSET"
         if rule == "NOTSET":
             continue
@@ -59,6 +64,40 @@ def explicit_padding(model: onnx.ModelProto) -> None:
         begin, end = (more, less) if rule == "SAME_LOWER" else (less, more)
         set_attribute(node, "auto_pad", None)
         set_attribute(node, "pads", [*begin, *end])
+
+
+def _pad_transposed(node: onnx.NodeProto, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Give a transposed convolution the pads that follow from its shape or rule.
+
+    By the operator's definition: what is more than the wanted extent is cut off, the larger half of
+    it in front unless the rule is ``SAME_UPPER``.
+    """
+    ints = {a.name: list(a.ints) for a in node.attribute}
+    rule = text_of(node, "auto_pad", "NOTSET")
+    wanted = ints.get("output_shape", [])
+    size = shapes.get(node.input[0], ())[2:]
+    kernel = ints.get("kernel_shape") or list(shapes.get(node.input[1], ())[2:])
+    axes = len(size)
+    if (rule not in _SAME and not wanted) or not axes or len(kernel) != axes:
+        return
+    strides, dilations = (ints.get(name) or [1] * axes for name in ("strides", "dilations"))
+    more = ints.get("output_padding") or [0] * axes
+    wanted = wanted[-axes:] or [n * s for n, s in zip(size, strides, strict=True)]
+    if not len(wanted) == len(strides) == len(dilations) == len(more) == axes:
+        return
+    totals = [
+        (n - 1) * stride + extra + (k - 1) * dilation + 1 - out
+        for n, stride, extra, k, dilation, out in zip(
+            size, strides, more, kernel, dilations, wanted, strict=True
+        )
+    ]
+    if min(totals) < 0:
+        return
+    less, rest = [t // 2 for t in totals], [-(-t // 2) for t in totals]
+    begin, end = (less, rest) if rule == "SAME_UPPER" else (rest, less)
+    set_attribute(node, "auto_pad", None)
+    set_attribute(node, "output_shape", None)
+    set_attribute(node, "pads", [*begin, *end])
 
 
 def dilated_padding(model: onnx.ModelProto) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from edgepipe.frontend.folding import CannotRunError, differences, run_model
+from edgepipe.frontend.imported_operators import ImportedOperators, operator_alone
 from edgepipe.frontend.onnx_graph import (
     array_of,
     constants_of,
@@ -32,12 +33,16 @@ _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
-    """A node that reads a picture of ``size`` (height, width), and its constants by position."""
+    """A node that reads a picture of ``size`` (height, width), and its constants by position.
+
+    ``is_imported`` if TVM's importer gives it the values of onnxruntime.
+    """
 
     node: onnx.NodeProto
     size: tuple[int, int]
     constants: tuple[NDArray[np.generic] | None, ...]
     opset: int
+    is_imported: bool
 
     def ints(self, name: str, default: list[int]) -> list[int]:
         """Return an attribute that is a list of integers."""
@@ -57,9 +62,11 @@ def resampling_as_products(model: onnx.ModelProto) -> None:
     These are borders that a convolution cannot take, slices of height and width, averages whose
     divisors vary, resizes by factors that are not powers of two, and tiles. Each product is
     compared with its operator on random values; where they differ, the operator stays. What no
-    layer reads afterwards stays as well: it decodes results. A crop of a border is one
+    layer reads afterwards stays as well: it decodes results. A resize whose values TVM's importer
+    changes is a product everywhere. A crop of a border is one
     product, as is any operator that moves the pixels that another one has moved.
     """
+    imported = ImportedOperators()
     shapes = shapes_of(model)
     constants = constants_of(model.graph)
     needed = before_layers(model.graph)
@@ -68,12 +75,20 @@ def resampling_as_products(model: onnx.ModelProto) -> None:
     for node in model.graph.node:
         find = _MATRICES.get(node.op_type)
         shape = shapes.get(node.input[0], ()) if node.input else ()
-        fits = len(shape) == 4 and shape[0] == 1 and node.output[0] in needed
-        if find is None or not fits or any(v and v not in constants for v in node.input[1:]):
+        if (
+            find is None
+            or len(shape) != 4
+            or shape[0] != 1
+            or any(v and v not in constants for v in node.input[1:])
+        ):
+            nodes.append(node)
+            continue
+        is_imported = node.op_type != "Resize" or imported.is_exact(model, node)
+        if is_imported and node.output[0] not in needed:
             nodes.append(node)
             continue
         given = tuple(array_of(constants[v]) if v else None for v in node.input[1:])
-        operator = _Operator(node, (shape[2], shape[3]), given, opset_of(model))
+        operator = _Operator(node, (shape[2], shape[3]), given, opset_of(model), is_imported)
         found = find(operator)
         if found is None or not _is_equal(model, node, shape, found):
             nodes.append(node)
@@ -127,18 +142,13 @@ def _products(
 def _is_equal(
     model: onnx.ModelProto, node: onnx.NodeProto, shape: tuple[int, ...], found: Matrices
 ) -> bool:
-    constants = constants_of(model.graph)
-    part = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
-    part.graph.name = "operator"
-    part.graph.node.append(node)
-    part.graph.initializer.extend(constants[value] for value in node.input[1:] if value)
-    given = helper.make_tensor_value_info(node.input[0], TensorProto.FLOAT, shape)
-    part.graph.input.append(given)
-    part.graph.output.append(onnx.ValueInfoProto(name=node.output[0]))
+    alone = operator_alone(model, node)
+    if alone is None:
+        return False
     picture = np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)
     rows, cols = found
     try:
-        expected = run_model(part, {node.input[0]: picture})
+        expected = run_model(alone, {"x": picture})
     except CannotRunError:
         return False
     return not list(differences([rows @ picture @ cols.T], expected))
@@ -242,12 +252,15 @@ def _means(
 
 
 def _resize(operator: _Operator) -> Matrices | None:
-    """Return the matrices of a resize whose weights are not multiples of a small power of two."""
+    """Return the matrices of a resize whose weights are not multiples of a small power of two.
+
+    One that TVM's importer changes has matrices in any case.
+    """
     node = operator.node
     if operator.opset < 11 or operator.ints("axes", []) or not stretches(node):
         return None
     given = (*operator.constants, None, None, None)[:3]
-    scales, sizes = given[1], given[2]
+    region, scales, sizes = given
     matrices = []
     for axis, size in enumerate(operator.size):
         inputs = [node.input[0], "", "", ""]
@@ -260,6 +273,11 @@ def _resize(operator: _Operator) -> Matrices | None:
             constants, inputs[2] = [numpy_helper.from_array(factors, "scales")], "scales"
         else:
             return None
+        if region is not None and region.size == 8:
+            begin, end = (float(region.flat[at + axis]) for at in (2, 6))
+            part = np.array([0, 0, begin, 0, 1, 1, end, 1], np.float32)
+            constants.append(numpy_helper.from_array(part, "region"))
+            inputs[1] = "region"
         if operator.opset < 13:
             constants.append(numpy_helper.from_array(np.zeros(0, np.float32), "empty"))
             inputs = [value or "empty" for value in inputs[: 4 if inputs[3] else 3]]
@@ -267,7 +285,7 @@ def _resize(operator: _Operator) -> Matrices | None:
         if matrix is None:
             return None
         matrices.append(matrix)
-    if _is_dyadic(matrices[0], matrices[1]):
+    if operator.is_imported and _is_dyadic(matrices[0], matrices[1]):
         return None  # a layer of its own
     return matrices[0], matrices[1]
 

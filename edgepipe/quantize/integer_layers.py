@@ -63,6 +63,7 @@ class ConvInputs:
     residuals: tuple[Int8Form, ...]
 
 
+@np.errstate(all="ignore")  # what is not finite is refused, as an accumulator that is too large
 def integer_conv(
     node: ConvNode,
     inputs: ConvInputs,

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 from numpy.typing import NDArray
 
 from edgepipe import boards
 from edgepipe.bundle import storage
 from edgepipe.bundle.manifest import Manifest
 from edgepipe.errors import EdgepipeError
+from edgepipe.frontend.network import load_network
 from edgepipe.loading import load
 from edgepipe.recipe import BuildOptions, build_bundle
+from edgepipe.tvm_adapter import run_module
 
 BOARD = boards.load("ultra96")
 
@@ -80,8 +83,9 @@ def channels_of(model: onnx.ModelProto) -> int:
 def outcome(model: onnx.ModelProto, folder: Path, size: int) -> str:
     """Build a network for pictures of ``size``; return "exact" or the error in one line.
 
-    Raises AssertionError if the bits differ, an error has several lines, or a refused network
-    leaves a bundle behind; and whatever else a build lets through.
+    Raises AssertionError if the bits differ, the float network that was imported computes other
+    values than onnxruntime, an error has several lines, or a refused network leaves a bundle
+    behind; and whatever else a build lets through.
     """
     path = folder / "net.onnx"
     path.write_bytes(model.SerializeToString())
@@ -93,4 +97,26 @@ def outcome(model: onnx.ModelProto, folder: Path, size: int) -> str:
         assert "\n" not in str(error), error
         assert not given.output.exists()
         return f"{type(error).__name__}: {error}".replace(str(folder), "")
+    require_same_values(path, (channels_of(model), size, size))
     return "exact"
+
+
+def require_same_values(path: Path, picture: tuple[int, int, int]) -> None:
+    """Raise AssertionError if Relax over float32 differs from onnxruntime on the file as it is.
+
+    ``picture`` are the channels, height and width of a network whose own are dynamic.
+    """
+    network = load_network(path, picture)
+    values = np.random.default_rng(0).normal(0, 1, network.input_shape).astype(np.float32)
+    session = onnxruntime.InferenceSession(
+        path.read_bytes(), providers=["CPUExecutionProvider"], enable_fallback=0
+    )
+    shape = session.get_inputs()[0].shape
+    is_last = shape[-1] == network.input_shape[1] != shape[1]
+    given = np.ascontiguousarray(np.moveaxis(values, 1, 3)) if is_last else values
+    expected = session.run(None, {session.get_inputs()[0].name: given})
+    found = run_module(network.module, {network.input_name: values}).values()
+    for one, other in zip(found, expected, strict=True):
+        size = float(np.abs(other[np.isfinite(other)]).max(initial=0))
+        assert one.shape == other.shape, f"{one.shape} for {other.shape}"
+        assert np.allclose(one, other, rtol=0.01, atol=1e-3 * (1 + size), equal_nan=True)

@@ -121,6 +121,22 @@ def _shuffle(w: Writer, rng: random.Random, x: Value, _: list[Value]) -> Value:
     return w.shuffle(x, groups)
 
 
+def _upsampled(w: Writer, rng: random.Random, x: Value, _: list[Value]) -> Value:
+    """As tf2onnx writes it: a transposed convolution with the shape of its result."""
+    kernel, stride = rng.choice(((2, 2), (3, 2), (4, 2), (5, 3)))
+    short = rng.randint(0, min(kernel - stride, stride - 1))
+    rule = rng.choice(("NOTSET", "SAME_UPPER", "SAME_LOWER"))
+    size = [n * stride - short for n in x.size]
+    return w.transposed(x, _channels(rng), kernel, stride, 0, size=size, rule=rule)
+
+
+def _resampled(w: Writer, rng: random.Random, x: Value, _: list[Value]) -> Value:
+    """By factors that are not those of the sizes, and with a filter."""
+    factors = [rng.choice((0.5, 0.6, 1.3, 1.6, 2.0, 3.0)) for _ in x.size]
+    kind = rng.choice(("nearest", "linear", "cubic"))
+    return w.resample(x, factors, kind, antialias=kind != "nearest" and rng.random() < 0.5)
+
+
 def _resize(w: Writer, rng: random.Random, x: Value, _: list[Value]) -> Value:
     size = [rng.choice((n, 2 * n, max(1, n // 2), n + 3)) for n in x.size]
     return w.resize(x, *size, rng.choice(("nearest", "linear")))
@@ -193,7 +209,7 @@ def _coordinates(w: Writer, rng: random.Random, x: Value, _: list[Value]) -> Val
 
 _LAYERS: tuple[Callable[[Writer, random.Random, Value, list[Value]], Value], ...] = (
     *(_conv, _conv, _conv, _conv, _conv, _transposed, _pool, _sum, _join, _part, _shuffle),
-    *(_resize, _border, _strided, _gate, _norm, _act),
+    *(_resize, _upsampled, _resampled, _border, _strided, _gate, _norm, _act),
     *(_elementary, _quotient, _pixels, _coordinates, _sparse_pool),
 )
 
@@ -268,7 +284,7 @@ def _change_constant(model: onnx.ModelProto, rng: random.Random) -> None:
         values = np.array(numpy_helper.to_array(tensor))
     except ValueError:  # its bytes are cut off already
         return
-    if how == 0 and values.size:
+    if how == 0 and values.size and values.dtype.kind in "fi":
         values.flat[rng.randrange(values.size)] = rng.choice((0, -1, 100, 2**31 - 1))
     elif how == 1 and values.dtype == np.float32 and values.size:
         number = rng.choice((np.nan, np.inf, 1e38, 1e-40, -1e20))

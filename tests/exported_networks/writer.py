@@ -215,11 +215,25 @@ class Writer:
         inputs = [x, *(self._initialiser(v) for v in values)]
         return self.op("BatchNormalization", inputs, x.shape, epsilon=1e-3)
 
-    def transposed(self, x: Value, channels: int, kernel: int, stride: int, pad: int) -> Value:
-        """Append a transposed convolution without output padding."""
+    def transposed(
+        self,
+        x: Value,
+        channels: int,
+        kernel: int,
+        stride: int,
+        pad: int,
+        *,
+        size: Sequence[int] = (),
+        rule: str = "NOTSET",
+    ) -> Value:
+        """Append a transposed convolution without output padding, of ``size`` in place of pads."""
         fan_in = x.channels * kernel * kernel // (stride * stride)
         weight = self.weight(x.channels, channels, kernel, kernel, fan_in=fan_in, gain=2.0)
-        size = [(s - 1) * stride - 2 * pad + kernel for s in x.size]
+        pads: dict[str, object] = {"pads": [pad] * 4}
+        if size:
+            pads = {"output_shape": list(size), "auto_pad": rule}
+        else:
+            size = [(s - 1) * stride - 2 * pad + kernel for s in x.size]
         inputs = [x, self._initialiser(weight), self._initialiser(self.around(0, 0.1, channels))]
         return self.op(
             "ConvTranspose",
@@ -227,7 +241,7 @@ class Writer:
             (1, channels, *size),
             kernel_shape=[kernel] * 2,
             strides=[stride] * 2,
-            pads=[pad] * 4,
+            **pads,
         )
 
     def linear(self, x: Value, features: int) -> Value:
@@ -384,6 +398,19 @@ class Writer:
             size = self.constant([height, width], np.int64)
             inputs = [x, empty, empty, self.op("Concat", [ahead, size], (4,), axis=0)]
         return self.op("Resize", inputs, shape, **attributes)
+
+    def resample(
+        self, x: Value, factors: Sequence[float], mode: str, *, antialias: bool = False
+    ) -> Value:
+        """Append a resize by factors as they are; a filter only if the opset has one."""
+        given = [np.float32(1), np.float32(1), *map(np.float32, factors)]
+        size = [int(np.floor(n * f)) for n, f in zip(x.size, given[2:], strict=True)]
+        if min(size) < 1:
+            return x
+        filtered: dict[str, object] = {"antialias": 1} if antialias and self.opset >= 18 else {}
+        empty = self.constant([]) if self.opset < 13 else ""
+        shape = (1, x.channels, *size)
+        return self.op("Resize", [x, empty, self.constant(given)], shape, mode=mode, **filtered)
 
     def shuffle(self, x: Value, groups: int) -> Value:
         """Append a channel shuffle: reshape, transpose, reshape."""

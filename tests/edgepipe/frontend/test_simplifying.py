@@ -91,10 +91,10 @@ def resized_by_two_for_the_corners() -> onnx.ModelProto:
     return b.model([*SHAPE], {"y": 4}, opset=18)
 
 
-def resized_as_opset_11_requires() -> onnx.ModelProto:
+def resized_as_opset_11_requires(height: int = 18, width: int = 24) -> onnx.ModelProto:
     b = Builder()
     empty = b.constant("empty", np.zeros(0, np.float32))
-    wanted = b.constant("sizes", np.array([1, 3, 18, 24], np.int64))
+    wanted = b.constant("sizes", np.array([1, 3, height, width], np.int64))
     x = b.node("Resize", [relu_first(b), empty, empty, wanted], "x", mode="linear")
     b.conv(x, "y", (4, 3, 1, 1))
     return b.model([*SHAPE], {"y": 4}, opset=11)
@@ -372,6 +372,10 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
         "Conv Relu MatMul MatMul Conv",
     ),
     "in opset 11": (resized_as_opset_11_requires, "Conv Relu Resize Conv"),
+    "by factors that float32 rounds down": (
+        lambda: resized_as_opset_11_requires(11, 14),
+        "Conv Relu MatMul MatMul Conv",
+    ),
     "channels backwards": (
         lambda: channels_taken(-1, -(2**31), -1, 3),
         "Conv Relu Gather Conv",
