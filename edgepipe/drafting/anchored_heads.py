@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgepipe.drafting.head import STRIDES, THRESHOLDS, Head, Seen, listed
+from edgepipe.drafting.head import COCO_CLASSES, STRIDES, THRESHOLDS, Head, Seen, listed
 from edgepipe.drafting.probe import Output
 from edgepipe.drafting.settings import Setting
 from edgepipe.drafting.usual_anchors import (
@@ -25,7 +25,6 @@ _YOLO_ANCHORS = 3
 _LANDMARKS = 10  # five points
 _CORNERS = 4
 _BINS = 16
-_COCO_CLASSES = 80
 _TENSORFLOWS_CLASSES = 90
 # The last step of a network that turns what its convolutions give into boxes.
 _DECODING = ("Clip", "Div", "Exp", "Mul", "ScatterElements", "ScatterND", "Slice", "Sub")
@@ -94,7 +93,7 @@ def _is_distances(seen: Seen, channels: int) -> bool:
     """Return whether ``channels`` are YOLOv8's: 16 bins of 4 distances, then the usual classes."""
     classes = channels - _BINS * 4
     named = len(seen.metadata.labels)
-    return classes == named if named else classes == _COCO_CLASSES
+    return classes == named if named else classes == COCO_CLASSES
 
 
 def _distances(seen: Seen, strides: Sequence[int], channels: int) -> Head:

@@ -9,15 +9,12 @@ from edgepipe.drafting.head import STRIDES, THRESHOLDS, Head, Seen, listed
 from edgepipe.drafting.metadata import Metadata
 from edgepipe.drafting.probe import Output
 from edgepipe.drafting.settings import Setting, Value
+from edgepipe.drafting.yolo_heads import dense_yolo
 
-_PYRAMIDS = ((8, 16, 32), (8, 16, 32, 64), (16, 32), (4, 8, 16, 32))
 _DEFAULT_TOP = 5
 _LEAST_BINS, _MOST_BINS = 4, 33
 _LANDMARKS = 10  # five points
-_ENDED = 6  # box, score, class
 _LEAST_CHARACTERS = 30
-_LEAST_COLUMNS = 6  # box, objectness, one class
-_MASKS = 32
 
 
 def recognise(outputs: Sequence[Output], height: int, width: int, metadata: Metadata) -> Head:
@@ -118,89 +115,6 @@ def _scores_and_distances(pair: Sequence[Output]) -> tuple[Output, Output]:
 
     one, other = sorted(pair, key=is_less_likely_scores)
     return one, other
-
-
-def _yolo(seen: Seen) -> Head | None:
-    """Boxes of all cells in one output; the usual strides 8, 16, 32 are tried first."""
-    for strides in _PYRAMIDS:
-        for rule in (_yolo_columns, _yolo_rows):
-            head = rule(seen, seen.pyramid(strides), strides)
-            if head is not None:
-                return head
-    shapes = seen.shapes(3)
-    if len(seen.outputs) == 1 and shapes and shapes[0][2] == _ENDED:
-        text = f"{seen.outputs[0]}: boxes, scores and classes after non-maximum suppression"
-        return Head(family="YOLOv10", text=text)
-    return None
-
-
-def _yolo_columns(seen: Seen, cells: int, strides: Sequence[int]) -> Head | None:
-    """YOLOv8 and later: [1, 4 + classes, cells], box and scores of a cell in each column."""
-    found = [o for o in seen.outputs if len(o.shape) == 3 and o.shape[2] == cells]
-    masks = [shape for shape in seen.shapes(4) if shape[1] == _MASKS]
-    if len(found) != 1 or len(seen.outputs) != 1 + len(masks):
-        return None
-    (output,) = found
-    rows = output.shape[1]
-    task = "segment" if masks else seen.metadata.task
-    extra = {"segment": _MASKS, "pose": rows - 5, "obb": 1}.get(task, 0)
-    more = {"segment": ", masks", "pose": ", keypoints", "obb": ", angles"}.get(task, "")
-    classes = rows - 4 - extra
-    if classes < 1:
-        return None
-    settings = [Setting(key="outputs", value=(output.name,), reason="the output with the boxes")]
-    if task == "pose":
-        settings += [
-            Setting(
-                key="points", value=extra // 3, reason="keypoints of each box, after its score"
-            ),
-            Setting(key="point_values", value=3, reason="x, y and a score for each keypoint"),
-        ]
-    return Head(
-        family="YOLOv8",
-        text=f"{output}: boxes and scores of {classes} classes{more} (YOLOv8, YOLO11)",
-        kind="none" if task in ("segment", "obb") else "boxes",
-        classes=classes,
-        settings=() if task in ("segment", "obb") else (*settings, *THRESHOLDS),
-    )
-
-
-def _yolo_rows(seen: Seen, cells: int, strides: Sequence[int]) -> Head | None:
-    """YOLOv5, YOLOv6 and YOLOX: [1, cells * anchors, 5 + classes]."""
-    if len(seen.outputs) != 1 or len(seen.shapes(3)) != 1:
-        return None
-    _, count, columns = seen.shapes(3)[0]
-    family = {cells: "YOLOX", 3 * cells: "YOLOv5"}.get(count)
-    if family is None or columns < _LEAST_COLUMNS:
-        return None
-    # Offsets from cells and logarithms are small; centres of boxes reach the picture's far edges.
-    if family == "YOLOX" and seen.outputs[0].largest > max(seen.height, seen.width) / 2:
-        family = "YOLOv6"
-    classes = columns - 5
-    text = f"{seen.outputs[0]}: boxes, objectness and scores of {classes} classes ({family})"
-    name = seen.outputs[0].name
-    settings = [Setting(key="outputs", value=(name,), reason="the output with the boxes")]
-    if family == "YOLOX":
-        settings.append(
-            Setting(key="strides", value=tuple(strides), reason="pixels per cell, by the size")
-        )
-        return Head(
-            family=family,
-            text=text,
-            kind="yolox",
-            classes=classes,
-            settings=(*settings, *THRESHOLDS),
-        )
-    settings.append(
-        Setting(key="objectness", value=True, reason="a score after the box multiplies the others")
-    )
-    return Head(
-        family=family,
-        text=text,
-        kind="boxes",
-        classes=classes,
-        settings=(*settings, *THRESHOLDS),
-    )
 
 
 def _scrfd_faces(seen: Seen) -> Head | None:
@@ -331,7 +245,7 @@ _RULES: tuple[Callable[[Seen], Head | None], ...] = (
     _nanodet,
     retinaface,
     _scrfd_faces,
-    _yolo,
+    dense_yolo,
     yolo_grids,
     ssd,
     _centernet,
