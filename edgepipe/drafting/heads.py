@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from edgepipe.drafting.anchored_heads import retinaface, ssd, yolo_grids
+from edgepipe.drafting.grid_heads import yolov8_grids, yolov8_pairs, yolox_grids
 from edgepipe.drafting.head import STRIDES, THRESHOLDS, Head, Seen, listed
 from edgepipe.drafting.metadata import Metadata
 from edgepipe.drafting.probe import Output
@@ -246,6 +247,9 @@ _RULES: tuple[Callable[[Seen], Head | None], ...] = (
     retinaface,
     _scrfd_faces,
     dense_yolo,
+    yolov8_grids,
+    yolov8_pairs,
+    yolox_grids,
     yolo_grids,
     ssd,
     _centernet,
