@@ -33,13 +33,12 @@ def _classifier(seen: Seen) -> Head | None:
     if len(seen.outputs) != 1:
         return None
     (output,) = seen.outputs
-    sizes = [size for size in output.shape if size != 1]
-    if len(sizes) != 1 or len(output.shape) not in (1, 2, 4) or output.shape[0] != 1:
+    classes = _length(output.shape)
+    if not classes:
         return None
     if output.is_direction:
         return Head(family="embedding", text=f"{output} is a vector of length 1 (an embedding)")
     ends = "probabilities" if output.maker == "Softmax" else "scores"
-    classes = sizes[0]
     return Head(
         family="classification",
         text=f"{output} is one of {classes} {ends}",
@@ -53,6 +52,28 @@ def _classifier(seen: Seen) -> Head | None:
                 reason="how many of the best classes to report",
             ),
         ),
+    )
+
+
+def _length(shape: Sequence[int]) -> int:
+    """Return how many values a vector has: ``[n]``, ``[1, n]`` or ``[1, n, 1, 1]``, else 0."""
+    sizes = [size for size in shape if size != 1]
+    is_single = len(shape) == 1 or (len(shape) in (2, 4) and shape[0] == 1)
+    return sizes[0] if is_single and len(sizes) == 1 else 0
+
+
+def _vectors(seen: Seen) -> Head | None:
+    """A classifier that gives something else, too: an embedding, or the scores of another task."""
+    lengths = [_length(output.shape) for output in seen.outputs]
+    if len(lengths) < 2 or not all(lengths):
+        return None
+    listed_outputs = ", ".join(str(output) for output in seen.outputs)
+    return Head(
+        family="classification",
+        text=f"a vector in each of {len(lengths)} outputs: {listed_outputs}",
+        classes=next((n for n in lengths if n == len(seen.metadata.labels)), lengths[0]),
+        remedy='kind "classify" reads the only output of a network; export it with nothing but the '
+        "scores of the classes",
     )
 
 
@@ -243,6 +264,7 @@ def _maps(seen: Seen) -> Head | None:
 
 _RULES: tuple[Callable[[Seen], Head | None], ...] = (
     _classifier,
+    _vectors,
     _nanodet,
     retinaface,
     _scrfd_faces,

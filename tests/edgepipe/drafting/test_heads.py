@@ -124,6 +124,23 @@ def test_a_classifier_says_whether_its_softmax_is_in_the_network() -> None:
     ]
 
 
+def test_a_vector_without_an_axis_of_pictures_is_one_of_classes() -> None:
+    for maker, is_guess in (("Softmax", False), ("Gemm", True)):
+        head = recognise(outputs((10,), maker=maker), 28, 28, metadata())
+        assert (head.kind, head.classes, head.is_guess) == ("classify", 10, is_guess)
+    assert recognise(outputs((10, 4)), 28, 28, metadata()).kind == "none"
+
+
+def test_a_classifier_with_a_second_output_says_how_to_have_it_decoded() -> None:
+    head = recognise(outputs((1, 10), (1, 64)), 28, 28, metadata())
+    assert (head.family, head.kind, head.classes) == ("classification", "none", 10)
+    assert head.text == "a vector in each of 2 outputs: output0 [1, 10], output1 [1, 64]"
+    assert head.remedy == (
+        'kind "classify" reads the only output of a network; export it with nothing but the '
+        "scores of the classes"
+    )
+
+
 def nanodet(*, named: bool, sigmoid: bool) -> list[Output]:
     """Return the six outputs for a picture of 64x64, in an exporter's order."""
     made = []
