@@ -43,6 +43,7 @@ def recognised(
             shape=shape,
             maker=kind,
             are_shares=kind in ("Sigmoid", "Softmax"),
+            least=range_[0],
             largest=range_[1],
         )
         for i, (shape, kind) in enumerate(zip(shapes, kinds, strict=True))

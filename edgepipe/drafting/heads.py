@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from edgepipe.drafting.anchored_heads import retinaface, ssd, yolo_grids
 from edgepipe.drafting.grid_heads import yolov8_grids, yolov8_pairs, yolox_grids
 from edgepipe.drafting.head import STRIDES, THRESHOLDS, Head, Seen, listed
+from edgepipe.drafting.map_heads import chosen_classes, maps
 from edgepipe.drafting.metadata import Metadata
 from edgepipe.drafting.probe import Output
 from edgepipe.drafting.settings import Setting, Value
@@ -227,41 +228,6 @@ def _text(seen: Seen) -> Head | None:
     return Head(family="text line", text=text, classes=characters)
 
 
-def _chosen_classes(seen: Seen) -> Head | None:
-    """The number of a class for each pixel, or for each cell of some pixels."""
-    if len(seen.outputs) != 1 or seen.outputs[0].maker != "ArgMax":
-        return None
-    (output,) = seen.outputs
-    sizes = [size for size in output.shape if size != 1]
-    if len(sizes) != 2 or sizes[0] * seen.width != sizes[1] * seen.height:
-        return None
-    return Head(family="class map", text=f"{output}: the class of each pixel, chosen by ArgMax")
-
-
-def _maps(seen: Seen) -> Head | None:
-    """Segmentation and other maps: [1, c, h, w] at the picture's size or a part of it."""
-    if len(seen.outputs) != 1 or len(seen.shapes(4)) != 1:
-        return None
-    (output,) = seen.outputs
-    _, channels, height, width = output.shape
-    if channels == 1 and (height, width) == (seen.height, seen.width) and output.are_shares:
-        return Head(family="text map", text=f"{output}: one map from 0 to 1 (text, a mask)")
-    if channels == 3 and height >= seen.height and not height % seen.height:
-        return Head(family="picture", text=f"{output}: a picture")
-    part = seen.height // height if height else 0
-    if channels > 1 and part in (1, 2, 4, 8) and part == seen.width // max(width, 1):
-        return Head(
-            family="segmentation",
-            text=f"{output}: a map of {channels} classes (segmentation); "
-            'kind = "keypoints" if they are heat maps of points',
-            kind="segmentation",
-            is_guess=True,
-            classes=channels,
-            settings=(Setting(key="outputs", value=(output.name,), reason="the output"),),
-        )
-    return None
-
-
 _RULES: tuple[Callable[[Seen], Head | None], ...] = (
     _classifier,
     _vectors,
@@ -276,6 +242,6 @@ _RULES: tuple[Callable[[Seen], Head | None], ...] = (
     ssd,
     _centernet,
     _text,
-    _chosen_classes,
-    _maps,
+    chosen_classes,
+    maps,
 )
