@@ -37,7 +37,7 @@ def yolov8_pairs(seen: Seen) -> Head | None:
     """The same in two outputs for each stride: ``[1, 64, h, w]`` and ``[1, classes, h, w]``."""
     by_stride: dict[int, list[tuple[int, Output]]] = {}
     for output in seen.outputs:
-        grid = _grid(output.shape, seen)
+        grid = grid_of(output.shape, seen)
         if grid is None or grid[1]:
             return None
         by_stride.setdefault(grid[0], []).append((grid[2], output))
@@ -138,7 +138,7 @@ def alike(seen: Seen) -> tuple[list[int], int, int] | None:
     None if the outputs are not a grid for each of some strides. The boxes are 0 where one axis
     holds them together with their values.
     """
-    grids = [_grid(output.shape, seen) for output in seen.outputs]
+    grids = [grid_of(output.shape, seen) for output in seen.outputs]
     found = [grid for grid in grids if grid is not None]
     strides = [stride for stride, _, _ in found]
     if len(grids) < 2 or len(found) != len(grids) or len(set(strides)) != len(strides):
@@ -148,7 +148,7 @@ def alike(seen: Seen) -> tuple[list[int], int, int] | None:
     return strides, *found[0][1:]
 
 
-def _grid(shape: Sequence[int], seen: Seen) -> tuple[int, int, int] | None:
+def grid_of(shape: Sequence[int], seen: Seen) -> tuple[int, int, int] | None:
     """Return the stride of a head, the boxes of a cell and the values of a box, None if unknown.
 
     The boxes are 0 where one axis holds them together with their values.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from edgepipe.drafting.anchored_heads import retinaface, ssd, yolo_grids
-from edgepipe.drafting.grid_heads import yolov8_grids, yolov8_pairs, yolox_grids
+from edgepipe.drafting.grid_heads import grid_of, yolov8_grids, yolov8_pairs, yolox_grids
 from edgepipe.drafting.head import STRIDES, THRESHOLDS, Head, Seen, listed
 from edgepipe.drafting.map_heads import chosen_classes, maps
 from edgepipe.drafting.metadata import Metadata
@@ -141,29 +141,56 @@ def _scores_and_distances(pair: Sequence[Output]) -> tuple[Output, Output]:
 
 
 def _scrfd_faces(seen: Seen) -> Head | None:
-    """SCRFD: 1, 4 and 10 columns for each stride."""
+    """SCRFD: for each stride lists of 1, 4 and 10 columns, or grids of as many values a box."""
+    in_grids = _scrfd_grids(seen)
+    if in_grids is not None:
+        return in_grids
     widths = sorted(output.shape[-1] for output in seen.outputs if output.shape)
     strides = len(widths) // 3
     if strides > 1 and widths == sorted([1, 4, _LANDMARKS] * strides):
-        return _scrfd(seen, strides)
+        return _scrfd_lists(seen, strides)
     return None
 
 
-def _scrfd(seen: Seen, count: int) -> Head | None:
-    """SCRFD: for each stride scores, distances and landmarks of the boxes of its cells."""
+def _scrfd_grids(seen: Seen) -> Head | None:
+    """For each stride [1, k, h, w], [1, 4 * k, h, w] and [1, 10 * k, h, w], k boxes in a cell."""
+    outputs: dict[tuple[int, int], Output] = {}
+    for output in seen.outputs:
+        grid = grid_of(output.shape, seen)
+        if grid is None or grid[1]:
+            return None
+        outputs[grid[0], grid[2]] = output
+    strides = sorted({stride for stride, _ in outputs})
+    each = min((values for _, values in outputs), default=1)
+    wanted = {(stride, n * each) for stride in strides for n in (1, 4, _LANDMARKS)}
+    if len(strides) < 2 or outputs.keys() != wanted or len(outputs) != len(seen.outputs):
+        return None
+    by_columns = {n: [outputs[stride, n * each] for stride in strides] for n in (1, 4, _LANDMARKS)}
+    return _scrfd(strides, each, by_columns)
+
+
+def _scrfd_lists(seen: Seen, count: int) -> Head:
+    """For each stride scores, distances and landmarks in lists of the boxes of its cells."""
     by_columns: dict[int, list[Output]] = {}
     for output in sorted(seen.outputs, key=lambda o: -o.shape[-2] if len(o.shape) > 1 else 0):
         by_columns.setdefault(output.shape[-1], []).append(output)
-    scores, distances, landmarks = (by_columns[columns] for columns in (1, 4, _LANDMARKS))
-    text = f"boxes, scores and landmarks of faces for {count} strides (SCRFD)"
     strides = tuple(8 << level for level in range(count))
-    boxes = [output.shape[-2] for output in scores]
+    boxes = [output.shape[-2] for output in by_columns[1]]
     each = boxes[0] // seen.cells(strides[0])
     if not each or boxes != [each * seen.cells(stride) for stride in strides]:
-        return Head(family="SCRFD", text=text)
+        return Head(family="SCRFD", text=_scrfd_text(count))
+    return _scrfd(strides, each, by_columns)
+
+
+def _scrfd_text(count: int) -> str:
+    return f"boxes, scores and landmarks of faces for {count} strides (SCRFD)"
+
+
+def _scrfd(strides: Sequence[int], each: int, by_columns: Mapping[int, Sequence[Output]]) -> Head:
+    scores, distances, landmarks = (by_columns[columns] for columns in (1, 4, _LANDMARKS))
     usual = "as SCRFD is trained"
     keys: tuple[tuple[str, Value, str], ...] = (
-        ("strides", strides, "pixels per cell, by the sizes"),
+        ("strides", tuple(strides), "pixels per cell, by the sizes"),
         ("per_cell", each, "boxes of a cell, by the sizes"),
         ("scores", tuple(o.name for o in scores), "one score of each box"),
         ("distances", tuple(o.name for o in distances), "four distances of each box"),
@@ -175,7 +202,7 @@ def _scrfd(seen: Seen, count: int) -> Head | None:
     settings = [Setting(key=k, value=v, reason=r, is_guess=k == "cell_offset") for k, v, r in keys]
     return Head(
         family="SCRFD",
-        text=text,
+        text=_scrfd_text(len(strides)),
         kind="distances",
         classes=1,
         settings=(*settings, *THRESHOLDS),

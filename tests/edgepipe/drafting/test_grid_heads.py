@@ -1,4 +1,4 @@
-"""Heads with a grid for each stride and one box in a cell: YOLOv8 in pairs, and YOLOX."""
+"""Heads with a grid for each stride and no anchors: YOLOv8 in pairs, YOLOX, SCRFD in planes."""
 
 from __future__ import annotations
 
@@ -73,3 +73,22 @@ def test_yolox_may_have_a_grid_for_each_stride(channels: int, labels: int) -> No
 )
 def test_other_grids_are_not_taken_for_one_box_in_a_cell(shapes: Shapes, family: str) -> None:
     assert recognised(shapes, (320, 320)).family == family
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("each", [1, 2])
+def test_scrfd_may_have_its_values_in_planes(each: int, last: bool) -> None:
+    shapes = grids(4 * each, each, 10 * each, last=last)
+    makers = "Conv " * 3 + "Sigmoid " * 3 + "Conv " * 3
+    head = recognised(shapes, (320, 320), makers)
+    found = described(head)
+    assert (head.family, head.classes, guesses(head)) == ("SCRFD", 1, {"cell_offset"})
+    assert (found.kind, found.strides, found.per_cell) == ("distances", (8, 16, 32), each)
+    assert found.distances == ("o0", "o1", "o2")
+    assert found.scores == ("o3", "o4", "o5")
+    assert (found.landmarks, found.points) == (("o6", "o7", "o8"), 5)
+    assert (found.activation, found.cell_offset) == ("none", 0.0)
+
+
+def test_a_face_detector_in_planes_without_one_of_its_outputs_is_not_scrfd() -> None:
+    assert recognised(grids(2, 8, 20)[:-1], (320, 320)).family == ""
