@@ -17,6 +17,8 @@ _DEFAULT_TOP = 5
 _LEAST_BINS, _MOST_BINS = 4, 33
 _LANDMARKS = 10  # five points
 _LEAST_CHARACTERS = 30
+_WORDS_FOR_SIZES = ("wh", "size", "dim")
+_WORDS_FOR_OFFSETS = ("reg", "off")
 
 
 def recognise(outputs: Sequence[Output], height: int, width: int, metadata: Metadata) -> Head:
@@ -222,16 +224,17 @@ def _centernet(seen: Seen) -> Head | None:
         return None
     (classes,) = heats
     text = f"heat maps of {classes} classes at stride 4, sizes and offsets (CenterNet)"
-    names = [o.name for o in seen.outputs if o.shape[1] == 2]
-    if len(names) != 2:
+    both = [output.name for output in seen.outputs if output.shape[1] == 2]
+    if len(both) != 2:
         return Head(family="CenterNet", text=text, classes=classes)
+    sizes, offsets, why = _sizes_and_offsets(both)
     heat = next(output for output in seen.outputs if output.shape[1] != 2)
     keys: tuple[tuple[str, Value, str], ...] = (
         ("strides", (4,), "pixels per cell, by the sizes"),
         ("scores", (heat.name,), "the heat maps"),
         ("activation", "none" if heat.are_shares else "sigmoid", "of the heat maps"),
-        ("distances", (names[0],), "the sizes of the boxes, by the order of the outputs"),
-        ("centers", (names[1],), "the offsets of the centres, by the order of the outputs"),
+        ("distances", (sizes,), f"the sizes of the boxes, {why}"),
+        ("centers", (offsets,), f"the offsets of the centres, {why}"),
     )
     sure = ("strides", "scores", "activation")
     settings = [Setting(key=k, value=v, reason=r, is_guess=k not in sure) for k, v, r in keys]
@@ -244,12 +247,33 @@ def _centernet(seen: Seen) -> Head | None:
     )
 
 
+def _sizes_and_offsets(names: Sequence[str]) -> tuple[str, str, str]:
+    """Return the names of the sizes and of the offsets, and how they were told apart."""
+    first, second = names
+    by_name = _likeness_to_sizes(first) - _likeness_to_sizes(second)
+    if not by_name:
+        return first, second, "by the order of the outputs"
+    return (first, second, "by the names") if by_name > 0 else (second, first, "by the names")
+
+
+def _likeness_to_sizes(name: str) -> int:
+    """Return 1 for the name of sizes, -1 for one of offsets, 0 for others."""
+    is_sizes, is_offsets = (
+        any(word in name.lower() for word in words)
+        for words in (_WORDS_FOR_SIZES, _WORDS_FOR_OFFSETS)
+    )
+    return is_sizes - is_offsets
+
+
 def _text(seen: Seen) -> Head | None:
-    """A reader of text lines: [1, steps, characters]."""
+    """A reader of text lines: [1, steps, characters] or [steps, 1, characters]."""
     if len(seen.outputs) != 1 or len(seen.shapes(3)) != 1:
         return None
-    _, steps, characters = seen.shapes(3)[0]
-    if characters < _LEAST_CHARACTERS or seen.width not in (4 * steps, 8 * steps):
+    *single, characters = seen.shapes(3)[0]
+    steps = max(single)
+    # CRNN's last pooling adds a step.
+    widths = (4 * steps, 8 * steps, 4 * (steps - 1))
+    if 1 not in single or characters < _LEAST_CHARACTERS or seen.width not in widths:
         return None
     text = f"{steps} steps of {characters} characters, one of them blank (CTC)"
     return Head(family="text line", text=text, classes=characters)
