@@ -35,27 +35,18 @@ def yolov8_grids(seen: Seen) -> Head | None:
 
 def yolov8_pairs(seen: Seen) -> Head | None:
     """The same in two outputs for each stride: ``[1, 64, h, w]`` and ``[1, classes, h, w]``."""
-    by_stride: dict[int, list[tuple[int, Output]]] = {}
-    for output in seen.outputs:
-        grid = grid_of(output.shape, seen)
-        if grid is None or grid[1]:
-            return None
-        by_stride.setdefault(grid[0], []).append((grid[2], output))
+    pairs = _pairs(seen)
+    if pairs is None:
+        return None
+    by_stride, classes = pairs
     strides = sorted(by_stride)
-    widths = {tuple(sorted(width for width, _ in pair)) for pair in by_stride.values()}
-    if len(strides) < 2 or len(widths) != 1:
-        return None
-    both = list(widths.pop())
-    if len(both) != 2 or _SIDES not in both:
-        return None
-    both.remove(_SIDES)
     scores = [_scores(by_stride[stride]) for stride in strides]
     distances = [
         next(output for _, output in by_stride[stride] if output is not taken)
         for stride, taken in zip(strides, scores, strict=True)
     ]
     ended = all(output.are_shares for output in scores)
-    is_guess = both[0] == _SIDES and not ended
+    is_guess = classes == _SIDES and not ended
     activation = Setting(
         key="activation",
         value="none" if ended else "sigmoid",
@@ -63,12 +54,33 @@ def yolov8_pairs(seen: Seen) -> Head | None:
     )
     return _distances(
         strides,
-        both[0],
+        classes,
         Setting(key="bins", value=_BINS, reason=f"{_SIDES} distances for 4 sides"),
-        _named("scores", scores, f"the outputs of {both[0]} scores for each stride", is_guess),
+        _named("scores", scores, f"the outputs of {classes} scores for each stride", is_guess),
         _named("distances", distances, "the outputs of distances for each stride", is_guess),
         activation,
     )
+
+
+def _pairs(seen: Seen) -> tuple[dict[int, list[tuple[int, Output]]], int] | None:
+    """Return two outputs for each stride with their channels, and the channels of the scores.
+
+    None if the outputs are not such pairs.
+    """
+    by_stride: dict[int, list[tuple[int, Output]]] = {}
+    for output in seen.outputs:
+        grid = grid_of(output.shape, seen)
+        if grid is None or grid[1]:
+            return None
+        by_stride.setdefault(grid[0], []).append((grid[2], output))
+    widths = {tuple(sorted(width for width, _ in pair)) for pair in by_stride.values()}
+    if len(by_stride) < 2 or len(widths) != 1:
+        return None
+    both = list(widths.pop())
+    if len(both) != 2 or _SIDES not in both:
+        return None
+    both.remove(_SIDES)
+    return by_stride, both[0]
 
 
 def _scores(pair: Sequence[tuple[int, Output]]) -> Output:
