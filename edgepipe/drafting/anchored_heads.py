@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgepipe.drafting.head import STRIDES, THRESHOLDS, Head, Seen, listed
+from edgepipe.drafting.grid_heads import alike
+from edgepipe.drafting.head import THRESHOLDS, Head, Seen, listed
 from edgepipe.drafting.probe import Output
 from edgepipe.drafting.settings import Setting
 from edgepipe.drafting.usual_anchors import (
@@ -24,8 +25,6 @@ from edgepipe.drafting.usual_anchors import (
 _YOLO_ANCHORS = 3
 _LANDMARKS = 10  # five points
 _CORNERS = 4
-_BINS = 16
-_COCO_CLASSES = 80
 _TENSORFLOWS_CLASSES = 90
 # The last step of a network that turns what its convolutions give into boxes.
 _DECODING = ("Clip", "Div", "Exp", "Mul", "ScatterElements", "ScatterND", "Slice", "Sub")
@@ -43,18 +42,10 @@ def yolo_grids(seen: Seen) -> Head | None:
     The outputs are ``[1, 3, h, w, 5 + classes]``, the same with other axes last, or
     ``[1, 3 * (5 + classes), h, w]`` with the channels first or last.
     """
-    if len(seen.outputs) < 2:
+    found = alike(seen)
+    if found is None:
         return None
-    grids = [_grid(output.shape, seen) for output in seen.outputs]
-    found = [grid for grid in grids if grid is not None]
-    strides = [stride for stride, _, _ in found]
-    if len(found) != len(grids) or len(set(strides)) != len(strides):
-        return None
-    if len({grid[1:] for grid in found}) != 1:
-        return None
-    _, each, values = found[0]
-    if not each and _is_distances(seen, values):
-        return _distances(seen, strides, values)
+    strides, each, values = found
     if not each and not values % _YOLO_ANCHORS:
         each, values = _YOLO_ANCHORS, values // _YOLO_ANCHORS
     classes = values - 5
@@ -90,54 +81,9 @@ def yolo_grids(seen: Seen) -> Head | None:
     )
 
 
-def _is_distances(seen: Seen, channels: int) -> bool:
-    """Return whether ``channels`` are YOLOv8's: 16 bins of 4 distances, then the usual classes."""
-    classes = channels - _BINS * 4
-    named = len(seen.metadata.labels)
-    return classes == named if named else classes == _COCO_CLASSES
-
-
-def _distances(seen: Seen, strides: Sequence[int], channels: int) -> Head:
-    """YOLOv8 and YOLO11 without decoding: for each stride 16 bins of 4 distances, and scores."""
-    classes = channels - _BINS * 4
-    return Head(
-        family="YOLOv8",
-        text=f"for each of the strides {listed(strides)}: distances of {_BINS} bins, and scores of "
-        f"{classes} classes (YOLOv8, YOLO11)",
-        kind="distances",
-        is_guess=True,
-        classes=classes,
-        settings=(
-            Setting(key="strides", value=tuple(strides), reason=f"pixels per cell, {_FROM_SIZES}"),
-            Setting(key="bins", value=_BINS, reason=f"{channels} channels: 4 distances, scores"),
-            Setting(key="outputs", value=_names(seen.outputs), reason="one output for each stride"),
-            *THRESHOLDS,
-        ),
-    )
-
-
 def _why(newer: bool) -> str:
     order = "the smallest stride is first" if newer else "the smallest stride is not first"
     return f'{order}; "v5" for YOLOv5, YOLOv7 and Ultralytics\' YOLOv3, "v3" for YOLOv3 and YOLOv4'
-
-
-def _grid(shape: Sequence[int], seen: Seen) -> tuple[int, int, int] | None:
-    """Return the stride of a head, the boxes of a cell and the values of a box, None if unknown.
-
-    The boxes are 0 where one axis holds them together with their values.
-    """
-    if len(shape) not in (4, 5) or shape[0] != 1:
-        return None
-    for stride in STRIDES:
-        cells = (-(-seen.height // stride), -(-seen.width // stride))
-        for first in range(1, len(shape) - 1):
-            if tuple(shape[first : first + 2]) != cells:
-                continue
-            others = [*shape[1:first], *shape[first + 2 :]]
-            if len(others) == 2:
-                return stride, others[0], others[1]
-            return stride, 0, others[0]
-    return None
 
 
 def retinaface(seen: Seen) -> Head | None:

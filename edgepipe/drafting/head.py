@@ -12,6 +12,9 @@ from edgepipe.drafting.settings import Setting
 STRIDES = (4, 8, 16, 32, 64, 128)
 """Pixels per cell of the heads of usual networks."""
 
+COCO_CLASSES = 80
+"""What most detectors are trained with."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from edgepipe.drafting.anchored_heads import retinaface, ssd, yolo_grids
+from edgepipe.drafting.grid_heads import grid_of, yolov8_grids, yolov8_pairs, yolox_grids
 from edgepipe.drafting.head import STRIDES, THRESHOLDS, Head, Seen, listed
+from edgepipe.drafting.map_heads import chosen_classes, maps
 from edgepipe.drafting.metadata import Metadata
 from edgepipe.drafting.probe import Output
 from edgepipe.drafting.settings import Setting, Value
+from edgepipe.drafting.yolo_heads import dense_yolo
 
-_PYRAMIDS = ((8, 16, 32), (8, 16, 32, 64), (16, 32), (4, 8, 16, 32))
 _DEFAULT_TOP = 5
 _LEAST_BINS, _MOST_BINS = 4, 33
 _LANDMARKS = 10  # five points
-_ENDED = 6  # box, score, class
 _LEAST_CHARACTERS = 30
-_LEAST_COLUMNS = 6  # box, objectness, one class
-_MASKS = 32
+_WORDS_FOR_SIZES = ("wh", "size", "dim")
+_WORDS_FOR_OFFSETS = ("reg", "off")
 
 
 def recognise(outputs: Sequence[Output], height: int, width: int, metadata: Metadata) -> Head:
@@ -35,13 +36,12 @@ def _classifier(seen: Seen) -> Head | None:
     if len(seen.outputs) != 1:
         return None
     (output,) = seen.outputs
-    sizes = [size for size in output.shape if size != 1]
-    if len(sizes) != 1 or len(output.shape) not in (1, 2, 4) or output.shape[0] != 1:
+    classes = _length(output.shape)
+    if not classes:
         return None
     if output.is_direction:
         return Head(family="embedding", text=f"{output} is a vector of length 1 (an embedding)")
     ends = "probabilities" if output.maker == "Softmax" else "scores"
-    classes = sizes[0]
     return Head(
         family="classification",
         text=f"{output} is one of {classes} {ends}",
@@ -55,6 +55,28 @@ def _classifier(seen: Seen) -> Head | None:
                 reason="how many of the best classes to report",
             ),
         ),
+    )
+
+
+def _length(shape: Sequence[int]) -> int:
+    """Return how many values a vector has: ``[n]``, ``[1, n]`` or ``[1, n, 1, 1]``, else 0."""
+    sizes = [size for size in shape if size != 1]
+    is_single = len(shape) == 1 or (len(shape) in (2, 4) and shape[0] == 1)
+    return sizes[0] if is_single and len(sizes) == 1 else 0
+
+
+def _vectors(seen: Seen) -> Head | None:
+    """A classifier that gives something else, too: an embedding, or the scores of another task."""
+    lengths = [_length(output.shape) for output in seen.outputs]
+    if len(lengths) < 2 or not all(lengths):
+        return None
+    listed_outputs = ", ".join(str(output) for output in seen.outputs)
+    return Head(
+        family="classification",
+        text=f"a vector in each of {len(lengths)} outputs: {listed_outputs}",
+        classes=next((n for n in lengths if n == len(seen.metadata.labels)), lengths[0]),
+        remedy='kind "classify" reads the only output of a network; export it with nothing but the '
+        "scores of the classes",
     )
 
 
@@ -120,113 +142,57 @@ def _scores_and_distances(pair: Sequence[Output]) -> tuple[Output, Output]:
     return one, other
 
 
-def _yolo(seen: Seen) -> Head | None:
-    """Boxes of all cells in one output; the usual strides 8, 16, 32 are tried first."""
-    for strides in _PYRAMIDS:
-        for rule in (_yolo_columns, _yolo_rows):
-            head = rule(seen, seen.pyramid(strides), strides)
-            if head is not None:
-                return head
-    shapes = seen.shapes(3)
-    if len(seen.outputs) == 1 and shapes and shapes[0][2] == _ENDED:
-        text = f"{seen.outputs[0]}: boxes, scores and classes after non-maximum suppression"
-        return Head(family="YOLOv10", text=text)
-    return None
-
-
-def _yolo_columns(seen: Seen, cells: int, strides: Sequence[int]) -> Head | None:
-    """YOLOv8 and later: [1, 4 + classes, cells], box and scores of a cell in each column."""
-    found = [o for o in seen.outputs if len(o.shape) == 3 and o.shape[2] == cells]
-    masks = [shape for shape in seen.shapes(4) if shape[1] == _MASKS]
-    if len(found) != 1 or len(seen.outputs) != 1 + len(masks):
-        return None
-    (output,) = found
-    rows = output.shape[1]
-    task = "segment" if masks else seen.metadata.task
-    extra = {"segment": _MASKS, "pose": rows - 5, "obb": 1}.get(task, 0)
-    more = {"segment": ", masks", "pose": ", keypoints", "obb": ", angles"}.get(task, "")
-    classes = rows - 4 - extra
-    if classes < 1:
-        return None
-    settings = [Setting(key="outputs", value=(output.name,), reason="the output with the boxes")]
-    if task == "pose":
-        settings += [
-            Setting(
-                key="points", value=extra // 3, reason="keypoints of each box, after its score"
-            ),
-            Setting(key="point_values", value=3, reason="x, y and a score for each keypoint"),
-        ]
-    return Head(
-        family="YOLOv8",
-        text=f"{output}: boxes and scores of {classes} classes{more} (YOLOv8, YOLO11)",
-        kind="none" if task in ("segment", "obb") else "boxes",
-        classes=classes,
-        settings=() if task in ("segment", "obb") else (*settings, *THRESHOLDS),
-    )
-
-
-def _yolo_rows(seen: Seen, cells: int, strides: Sequence[int]) -> Head | None:
-    """YOLOv5, YOLOv6 and YOLOX: [1, cells * anchors, 5 + classes]."""
-    if len(seen.outputs) != 1 or len(seen.shapes(3)) != 1:
-        return None
-    _, count, columns = seen.shapes(3)[0]
-    family = {cells: "YOLOX", 3 * cells: "YOLOv5"}.get(count)
-    if family is None or columns < _LEAST_COLUMNS:
-        return None
-    # Offsets from cells and logarithms are small; centres of boxes reach the picture's far edges.
-    if family == "YOLOX" and seen.outputs[0].largest > max(seen.height, seen.width) / 2:
-        family = "YOLOv6"
-    classes = columns - 5
-    text = f"{seen.outputs[0]}: boxes, objectness and scores of {classes} classes ({family})"
-    name = seen.outputs[0].name
-    settings = [Setting(key="outputs", value=(name,), reason="the output with the boxes")]
-    if family == "YOLOX":
-        settings.append(
-            Setting(key="strides", value=tuple(strides), reason="pixels per cell, by the size")
-        )
-        return Head(
-            family=family,
-            text=text,
-            kind="yolox",
-            classes=classes,
-            settings=(*settings, *THRESHOLDS),
-        )
-    settings.append(
-        Setting(key="objectness", value=True, reason="a score after the box multiplies the others")
-    )
-    return Head(
-        family=family,
-        text=text,
-        kind="boxes",
-        classes=classes,
-        settings=(*settings, *THRESHOLDS),
-    )
-
-
 def _scrfd_faces(seen: Seen) -> Head | None:
-    """SCRFD: 1, 4 and 10 columns for each stride."""
+    """SCRFD: for each stride lists of 1, 4 and 10 columns, or grids of as many values a box."""
+    in_grids = _scrfd_grids(seen)
+    if in_grids is not None:
+        return in_grids
     widths = sorted(output.shape[-1] for output in seen.outputs if output.shape)
     strides = len(widths) // 3
     if strides > 1 and widths == sorted([1, 4, _LANDMARKS] * strides):
-        return _scrfd(seen, strides)
+        return _scrfd_lists(seen, strides)
     return None
 
 
-def _scrfd(seen: Seen, count: int) -> Head | None:
-    """SCRFD: for each stride scores, distances and landmarks of the boxes of its cells."""
+def _scrfd_grids(seen: Seen) -> Head | None:
+    """For each stride [1, k, h, w], [1, 4 * k, h, w] and [1, 10 * k, h, w], k boxes in a cell."""
+    outputs: dict[tuple[int, int], Output] = {}
+    for output in seen.outputs:
+        grid = grid_of(output.shape, seen)
+        if grid is None or grid[1]:
+            return None
+        outputs[grid[0], grid[2]] = output
+    strides = sorted({stride for stride, _ in outputs})
+    each = min((values for _, values in outputs), default=1)
+    wanted = {(stride, n * each) for stride in strides for n in (1, 4, _LANDMARKS)}
+    if len(strides) < 2 or outputs.keys() != wanted or len(outputs) != len(seen.outputs):
+        return None
+    by_columns = {n: [outputs[stride, n * each] for stride in strides] for n in (1, 4, _LANDMARKS)}
+    return _scrfd(strides, each, by_columns)
+
+
+def _scrfd_lists(seen: Seen, count: int) -> Head:
+    """For each stride scores, distances and landmarks in lists of the boxes of its cells."""
     by_columns: dict[int, list[Output]] = {}
     for output in sorted(seen.outputs, key=lambda o: -o.shape[-2] if len(o.shape) > 1 else 0):
         by_columns.setdefault(output.shape[-1], []).append(output)
-    scores, distances, landmarks = (by_columns[columns] for columns in (1, 4, _LANDMARKS))
-    text = f"boxes, scores and landmarks of faces for {count} strides (SCRFD)"
     strides = tuple(8 << level for level in range(count))
-    boxes = [output.shape[-2] for output in scores]
+    boxes = [output.shape[-2] for output in by_columns[1]]
     each = boxes[0] // seen.cells(strides[0])
     if not each or boxes != [each * seen.cells(stride) for stride in strides]:
-        return Head(family="SCRFD", text=text)
+        return Head(family="SCRFD", text=_scrfd_text(count))
+    return _scrfd(strides, each, by_columns)
+
+
+def _scrfd_text(count: int) -> str:
+    return f"boxes, scores and landmarks of faces for {count} strides (SCRFD)"
+
+
+def _scrfd(strides: Sequence[int], each: int, by_columns: Mapping[int, Sequence[Output]]) -> Head:
+    scores, distances, landmarks = (by_columns[columns] for columns in (1, 4, _LANDMARKS))
     usual = "as SCRFD is trained"
     keys: tuple[tuple[str, Value, str], ...] = (
-        ("strides", strides, "pixels per cell, by the sizes"),
+        ("strides", tuple(strides), "pixels per cell, by the sizes"),
         ("per_cell", each, "boxes of a cell, by the sizes"),
         ("scores", tuple(o.name for o in scores), "one score of each box"),
         ("distances", tuple(o.name for o in distances), "four distances of each box"),
@@ -238,7 +204,7 @@ def _scrfd(seen: Seen, count: int) -> Head | None:
     settings = [Setting(key=k, value=v, reason=r, is_guess=k == "cell_offset") for k, v, r in keys]
     return Head(
         family="SCRFD",
-        text=text,
+        text=_scrfd_text(len(strides)),
         kind="distances",
         classes=1,
         settings=(*settings, *THRESHOLDS),
@@ -258,16 +224,17 @@ def _centernet(seen: Seen) -> Head | None:
         return None
     (classes,) = heats
     text = f"heat maps of {classes} classes at stride 4, sizes and offsets (CenterNet)"
-    names = [o.name for o in seen.outputs if o.shape[1] == 2]
-    if len(names) != 2:
+    both = [output.name for output in seen.outputs if output.shape[1] == 2]
+    if len(both) != 2:
         return Head(family="CenterNet", text=text, classes=classes)
+    sizes, offsets, why = _sizes_and_offsets(both)
     heat = next(output for output in seen.outputs if output.shape[1] != 2)
     keys: tuple[tuple[str, Value, str], ...] = (
         ("strides", (4,), "pixels per cell, by the sizes"),
         ("scores", (heat.name,), "the heat maps"),
         ("activation", "none" if heat.are_shares else "sigmoid", "of the heat maps"),
-        ("distances", (names[0],), "the sizes of the boxes, by the order of the outputs"),
-        ("centers", (names[1],), "the offsets of the centres, by the order of the outputs"),
+        ("distances", (sizes,), f"the sizes of the boxes, {why}"),
+        ("centers", (offsets,), f"the offsets of the centres, {why}"),
     )
     sure = ("strides", "scores", "activation")
     settings = [Setting(key=k, value=v, reason=r, is_guess=k not in sure) for k, v, r in keys]
@@ -280,62 +247,52 @@ def _centernet(seen: Seen) -> Head | None:
     )
 
 
+def _sizes_and_offsets(names: Sequence[str]) -> tuple[str, str, str]:
+    """Return the names of the sizes and of the offsets, and how they were told apart."""
+    first, second = names
+    by_name = _likeness_to_sizes(first) - _likeness_to_sizes(second)
+    if not by_name:
+        return first, second, "by the order of the outputs"
+    return (first, second, "by the names") if by_name > 0 else (second, first, "by the names")
+
+
+def _likeness_to_sizes(name: str) -> int:
+    """Return 1 for the name of sizes, -1 for one of offsets, 0 for others."""
+    is_sizes, is_offsets = (
+        any(word in name.lower() for word in words)
+        for words in (_WORDS_FOR_SIZES, _WORDS_FOR_OFFSETS)
+    )
+    return is_sizes - is_offsets
+
+
 def _text(seen: Seen) -> Head | None:
-    """A reader of text lines: [1, steps, characters]."""
+    """A reader of text lines: [1, steps, characters] or [steps, 1, characters]."""
     if len(seen.outputs) != 1 or len(seen.shapes(3)) != 1:
         return None
-    _, steps, characters = seen.shapes(3)[0]
-    if characters < _LEAST_CHARACTERS or seen.width not in (4 * steps, 8 * steps):
+    *single, characters = seen.shapes(3)[0]
+    steps = max(single)
+    # CRNN's last pooling adds a step.
+    widths = (4 * steps, 8 * steps, 4 * (steps - 1))
+    if 1 not in single or characters < _LEAST_CHARACTERS or seen.width not in widths:
         return None
     text = f"{steps} steps of {characters} characters, one of them blank (CTC)"
     return Head(family="text line", text=text, classes=characters)
 
 
-def _chosen_classes(seen: Seen) -> Head | None:
-    """The number of a class for each pixel, or for each cell of some pixels."""
-    if len(seen.outputs) != 1 or seen.outputs[0].maker != "ArgMax":
-        return None
-    (output,) = seen.outputs
-    sizes = [size for size in output.shape if size != 1]
-    if len(sizes) != 2 or sizes[0] * seen.width != sizes[1] * seen.height:
-        return None
-    return Head(family="class map", text=f"{output}: the class of each pixel, chosen by ArgMax")
-
-
-def _maps(seen: Seen) -> Head | None:
-    """Segmentation and other maps: [1, c, h, w] at the picture's size or a part of it."""
-    if len(seen.outputs) != 1 or len(seen.shapes(4)) != 1:
-        return None
-    (output,) = seen.outputs
-    _, channels, height, width = output.shape
-    if channels == 1 and (height, width) == (seen.height, seen.width) and output.are_shares:
-        return Head(family="text map", text=f"{output}: one map from 0 to 1 (text, a mask)")
-    if channels == 3 and height >= seen.height and not height % seen.height:
-        return Head(family="picture", text=f"{output}: a picture")
-    part = seen.height // height if height else 0
-    if channels > 1 and part in (1, 2, 4, 8) and part == seen.width // max(width, 1):
-        return Head(
-            family="segmentation",
-            text=f"{output}: a map of {channels} classes (segmentation); "
-            'kind = "keypoints" if they are heat maps of points',
-            kind="segmentation",
-            is_guess=True,
-            classes=channels,
-            settings=(Setting(key="outputs", value=(output.name,), reason="the output"),),
-        )
-    return None
-
-
 _RULES: tuple[Callable[[Seen], Head | None], ...] = (
     _classifier,
+    _vectors,
     _nanodet,
     retinaface,
     _scrfd_faces,
-    _yolo,
+    dense_yolo,
+    yolov8_grids,
+    yolov8_pairs,
+    yolox_grids,
     yolo_grids,
     ssd,
     _centernet,
     _text,
-    _chosen_classes,
-    _maps,
+    chosen_classes,
+    maps,
 )

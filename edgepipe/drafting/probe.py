@@ -42,7 +42,7 @@ class Output:
     """An output: its name in descriptions, its shape, and what its values are.
 
     ``maker`` is the kind of node that computes it, apart from nodes that only move values.
-    ``largest`` is the largest value.
+    ``least`` and ``largest`` are the values at both ends.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Output:
     """Whether all values are from 0 to 1."""
     is_direction: bool = False
     """Whether the values, of both signs, are a vector of length 1."""
+    least: float = 0.0
     largest: float = 0.0
 
     def __str__(self) -> str:
@@ -115,6 +116,7 @@ def _output(name: str, kind: str, array: NDArray[np.generic]) -> Output:
         maker=kind,
         are_shares=bool(values.size) and least >= 0 and largest <= 1,
         is_direction=least < 0 < largest and abs(length - 1) < _LENGTH_ERROR,
+        least=least,
         largest=largest,
     )
 

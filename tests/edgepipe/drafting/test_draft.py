@@ -223,6 +223,13 @@ def test_a_single_map_may_be_text_or_a_mask(tmp_path: Path) -> None:
     assert reasons(made)["kind"].endswith(remedy)
 
 
+def test_a_single_map_of_both_signs_may_be_a_mask(tmp_path: Path) -> None:
+    made = drafted(tmp_path, map_network(1, "Identity"))
+    postprocess = made.description.postprocess
+    assert (postprocess.kind, postprocess.activation) == ("segmentation", "sigmoid")
+    assert {"kind", "activation"} <= {guess.key for guess in made.guesses}
+
+
 def test_a_map_that_the_network_chose_from_is_seen(tmp_path: Path) -> None:
     b = Builder(3)
     b.node("ArgMax", [b.conv("image", "conv", (5, 3, 1, 1))], "out", axis=1, keepdims=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from seen_heads import Shapes, described, guesses, recognised
 
 from edgepipe.description import Postprocess
 from edgepipe.drafting.heads import recognise
@@ -47,6 +48,8 @@ def outputs(*shapes: tuple[int, ...], maker: str = "Conv") -> list[Output]:
         ([(1, 4200, 4), (1, 4200, 2), (1, 4200, 10)], (320, 320), "RetinaFace", 1),
         ([(800, 1), (200, 1), (800, 4), (200, 4), (800, 10), (200, 10)], (160, 160), "SCRFD", 1),
         ([(1, 40, 6625)], (48, 320), "text line", 6625),
+        ([(80, 1, 97)], (32, 320), "text line", 97),
+        ([(26, 1, 37)], (32, 100), "text line", 37),
         ([(1, 19, 512, 512)], (512, 512), "segmentation", 19),
         ([(1, 3, 128, 128)], (64, 64), "picture", 0),
         ([(1, 7, 5, 3)], (64, 64), "", 0),
@@ -122,6 +125,45 @@ def test_a_classifier_says_whether_its_softmax_is_in_the_network() -> None:
         "output0 [1, 10] is one of 10 scores",
         "output0 [1, 10] is one of 10 probabilities",
     ]
+
+
+def test_a_vector_without_an_axis_of_pictures_is_one_of_classes() -> None:
+    for maker, is_guess in (("Softmax", False), ("Gemm", True)):
+        head = recognise(outputs((10,), maker=maker), 28, 28, metadata())
+        assert (head.kind, head.classes, head.is_guess) == ("classify", 10, is_guess)
+    assert recognise(outputs((10, 4)), 28, 28, metadata()).kind == "none"
+
+
+def test_a_classifier_with_a_second_output_says_how_to_have_it_decoded() -> None:
+    head = recognise(outputs((1, 10), (1, 64)), 28, 28, metadata())
+    assert (head.family, head.kind, head.classes) == ("classification", "none", 10)
+    assert head.text == "a vector in each of 2 outputs: output0 [1, 10], output1 [1, 64]"
+    assert head.remedy == (
+        'kind "classify" reads the only output of a network; export it with nothing but the '
+        "scores of the classes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "sizes", "offsets", "why"),
+    [
+        ("hm wh reg", "wh", "reg", "by the names"),
+        ("hm reg wh", "wh", "reg", "by the names"),
+        ("hm offset output2", "output2", "offset", "by the names"),
+        ("hm output1 size", "size", "output1", "by the names"),
+        ("hm a b", "a", "b", "by the order of the outputs"),
+    ],
+)
+def test_names_tell_the_sizes_of_boxes_from_the_offsets_of_centres(
+    names: str, sizes: str, offsets: str, why: str
+) -> None:
+    shapes: Shapes = [(1, 80, 80, 80), (1, 2, 80, 80), (1, 2, 80, 80)]
+    head = recognised(shapes, (320, 320), names=names.split())
+    found = described(head)
+    assert (found.distances, found.centers) == ((sizes,), (offsets,))
+    (reason,) = (s.reason for s in head.settings if s.key == "distances")
+    assert reason.endswith(why)
+    assert guesses(head) == {"distances", "centers"}
 
 
 def nanodet(*, named: bool, sigmoid: bool) -> list[Output]:
