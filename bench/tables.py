@@ -48,6 +48,7 @@ CHANNELS = 16
 FUNCTIONS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "hard-swish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
     "SiLU": lambda x: x / (1 + np.exp(-x)),
+    "hard-sigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "ELU": lambda x: np.where(x > 0, x, np.exp(x) - 1),
 }
