@@ -13,6 +13,7 @@ import io
 import os
 import struct
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +39,9 @@ Array = NDArray[Any]
 
 # Ctrl-C in Python code that TVM calls passes through TVM unchanged, not as a RuntimeError.
 tvm_ffi.register_error(KeyboardInterrupt)
+
+
+_QUIETENING = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,18 +382,22 @@ def import_onnx(model: Any, values: Sequence[str]) -> tuple[IRModule, dict[str, 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Drop what TVM prints and warns of; its C++ code writes to the process's standard error."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with Path(os.devnull).open("wb") as nothing:
-            os.dup2(nothing.fileno(), 2)
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+    """Drop what TVM prints and warns of; its C++ code writes to the process's standard error.
+
+    One thread at a time, because that is one for all of them.
+    """
+    with _QUIETENING, contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError, AttributeError):  # there is none
+            sys.stderr.flush()
+            kept = os.dup(2)
+            stack.callback(os.close, kept)
+            stack.callback(os.dup2, kept, 2)
+            with Path(os.devnull).open("wb") as nothing:
+                os.dup2(nothing.fileno(), 2)
+        stack.enter_context(warnings.catch_warnings())
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _without_clip_kernels(module: IRModule) -> IRModule:

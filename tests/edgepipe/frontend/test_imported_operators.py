@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +142,27 @@ def test_each_form_of_an_operator_is_tried_once(monkeypatch: pytest.MonkeyPatch)
     assert len(tried) == 2
 
 
+@pytest.mark.parametrize(("group", "channels"), [(1, 4), (2, 64)])
+def test_few_channels_of_a_transposed_convolution_are_tried(
+    group, channels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All 64 would take seconds in a large network; groups are few or small."""
+    b = Builder()
+    x = b.conv("image", "first", (64, 3, 1, 1))
+    inputs = [x, b.constant("w", b.normal(64, 32, 3, 3)), b.constant("b", b.normal(32 * group))]
+    b.node("ConvTranspose", inputs, "y", group=group)
+    model = b.model([*SHAPE], {"y": 4})
+    infer_shapes(model)
+    tried = []
+    monkeypatch.setattr(
+        "edgepipe.frontend.imported_operators._is_exact", lambda alone: not tried.append(alone)
+    )
+    assert ImportedOperators().is_exact(model, model.graph.node[1])
+    (alone,) = tried
+    assert alone.graph.input[0].type.tensor_type.shape.dim[1].dim_value == channels
+    onnx.checker.check_model(onnx.shape_inference.infer_shapes(alone, strict_mode=True))
+
+
 def test_an_operator_with_computed_inputs_is_not_tried() -> None:
     b = Builder()
     sizes = b.node("Cast", ["image"], "sizes", to=onnx.TensorProto.INT64)
@@ -161,3 +186,28 @@ def test_the_importer_says_nothing_of_its_own(
     with pytest.raises(FrontendError):
         load_network(tmp_path / "kept.onnx")
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_process_without_standard_error_imports(tmp_path: Path) -> None:
+    b = Builder()
+    b.conv("image", "y", (4, 3, 1, 1))
+    onnx.save(b.model([*SHAPE], {"y": 4}), tmp_path / "net.onnx")
+    program = (
+        "import os, sys; os.close(2); sys.stderr = None\n"
+        "from edgepipe.frontend.network import load_network\n"
+        f"print(load_network({str(tmp_path / 'net.onnx')!r}).output_names)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True)
+    assert done.stdout == b"('y',)\n"
+
+
+def test_two_threads_import_and_what_they_say_later_is_seen(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    b = Builder()
+    b.conv("image", "y", (4, 3, 1, 1))
+    onnx.save(b.model([*SHAPE], {"y": 4}), tmp_path / "net.onnx")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(load_network, [tmp_path / "net.onnx"] * 8))
+    os.write(2, b"said")
+    assert capfd.readouterr().err == "said"
