@@ -1,4 +1,4 @@
-"""Frames in flight for a camera: the fewest that keep the rate, or those with the newest results."""
+"""Frames in flight for a camera: the fewest that keep the rate, or for the newest results."""
 
 from __future__ import annotations
 
