@@ -1,4 +1,4 @@
-"""Convolutions that TVM measured on VTA boards, with the tiling of each.
+"""Convolutions that TVM measured on boards: on VTAs with the tiling of each, and on ARM cores.
 
 ``measured_layers.json`` holds the facts and says where they come from.
 """
@@ -50,6 +50,32 @@ class MeasuredLayer:
         """Multiplications for one picture."""
         per_output = (self.channels_per_group or self.in_channels) * self.kernel**2
         return self.out_size**2 * self.out_channels * per_output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredArmLayer:
+    """One int8 convolution on a square picture, and its time on four Cortex-A53 of an Ultra96."""
+
+    name: str
+    date: str
+    milliseconds: float
+    size: int
+    in_channels: int
+    out_channels: int
+    kernel: int
+    stride: int
+    pad: int
+
+    @property
+    def macs(self) -> int:
+        """Multiplications for one picture."""
+        out = (self.size + 2 * self.pad - self.kernel) // self.stride + 1
+        return out**2 * self.out_channels * self.in_channels * self.kernel**2
+
+
+def measured_arm_layers() -> tuple[MeasuredArmLayer, ...]:
+    """Return ResNet-18's convolutions; the first of them is the network's first layer."""
+    return tuple(MeasuredArmLayer(**item) for item in json.loads(LAYERS.read_text())["arm"])
 
 
 def measured_layers(board: str, chosen_set: str) -> tuple[MeasuredLayer, ...]:

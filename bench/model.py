@@ -18,7 +18,7 @@ import numpy as np
 from bench import networks
 from bench.cost_fit import NEARLY, STEPS, MeasuredBoard, Profile, leave_one_out, profiles, search
 from bench.figures import Figure, publish
-from bench.measured_layers import MeasuredLayer, measured_layers
+from bench.measured_layers import MeasuredLayer, measured_arm_layers, measured_layers
 from bench.tvm_schedule import reference
 from edgepipe import boards
 from edgepipe.report.table import format_table
@@ -37,6 +37,10 @@ from vta_stages.timing.timing_model import time_program
 
 MOST_MEDIAN_PERCENT = 10
 MOST_WORST_PERCENT = 30
+
+_ARM_CORES = 4
+_STEM = "C1"
+_MOST_ARM_ERROR = 0.25
 
 BODIES = {
     "ultra96": boards.load("ultra96").accelerator,
@@ -220,6 +224,33 @@ def body_figures(name: str, cost: CostModel, found: Sequence[Profile]) -> list[F
     ]
 
 
+def arm_figures() -> list[Figure]:
+    """Return the model of four Cortex-A53 cores beside the layers that TVM measured on them.
+
+    The model is of edgepipe's kernels, by their instructions (``make bench-counts``); TVM's are
+    others, so this shows that it is of the right size, no more. Layers of 1x1 move much data for
+    each product, which the model leaves out.
+    """
+    timing = boards.load("ultra96").arm_timing
+    figures = []
+    for layer in measured_arm_layers():
+        ms = 1e3 * layer.macs / timing.macs_per_cycle / timing.clock_hz / _ARM_CORES
+        is_first = layer.name == _STEM
+        figures.append(
+            Figure(
+                name=f"four A53 cores, {layer.name}: modelled"
+                + (" (first layer of ResNet-18)" if is_first else ""),
+                value=ms,
+                unit="ms",
+                at_least=layer.milliseconds * (1 - _MOST_ARM_ERROR) if is_first else None,
+                at_most=layer.milliseconds * (1 + _MOST_ARM_ERROR) if is_first else None,
+                source=f"TVM's kernels, measured {layer.milliseconds:.2f} ms; measured / modelled "
+                f"{layer.milliseconds / ms:.2f}",
+            )
+        )
+    return figures
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; return 1 if a limit is missed."""
     parser = argparse.ArgumentParser(prog="python -m bench.model", description=__doc__)
@@ -236,6 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             figures += body_figures(name, cost, found)
         for chosen_set in ("B", "group"):
             figures += reported_figures(name, chosen_set, cost)
+    figures += arm_figures()
     return publish("model", figures)
 
 

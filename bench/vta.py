@@ -249,14 +249,14 @@ def resnet18_figures(one: Run) -> list[Figure]:
             value=one.timing.cycles / 1e6,
             unit="Mcycles",
             at_most=7.9,
-            source="Chisel VTA 7.73 (convolutions only)",
+            source="Chisel VTA, simulated 7.73 (convolutions only)",
         ),
         Figure(
             name="resnet18 body: its convolutions, products with padding",
             value=share,
             unit="%",
             at_least=86,
-            source="Chisel VTA 86, TopHub Ultra96 52",
+            source="Chisel VTA, simulated 86; TVM on an Ultra96, measured 52",
         ),
     ]
 
@@ -274,8 +274,8 @@ def single_figures(accelerator: Accelerator, cost: CostModel) -> list[Figure]:
                 value=one.with_padding,
                 unit="%",
                 at_least=30 if label in STRIDED_1X1 else 75,
-                source=f"{milliseconds:.2f} ms"
-                + (f"; TopHub Ultra96 {published} ms" if published else ""),
+                source=f"modelled {milliseconds:.2f} ms"
+                + (f"; TVM on an Ultra96, measured {published} ms" if published else ""),
             )
         )
     return figures

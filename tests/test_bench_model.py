@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench import cost_fit, model
-from bench.measured_layers import MeasuredLayer, measured_layers
+from bench.measured_layers import MeasuredLayer, measured_arm_layers, measured_layers
 from bench.tvm_schedule import rebuild
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.instructions import Opcode
@@ -175,3 +175,16 @@ def test_a_profile_refits_the_other_costs(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_errors_are_shares_of_the_measured_time() -> None:
     assert model.errors_percent([1.0, 0.8, 1.25]) == pytest.approx([0, 25, 20])
+
+
+def test_the_model_of_the_cores_is_near_to_what_tvm_measured_on_them() -> None:
+    """Other kernels on the same cores: 3x3 and 7x7 layers within a quarter."""
+    figures = {figure.name.split(":")[0]: figure for figure in model.arm_figures()}
+    layers = measured_arm_layers()
+    assert [layer.name for layer in layers] == [f"C{number}" for number in range(1, 13)]
+    assert layers[0].milliseconds == pytest.approx(12.95, abs=0.01)
+    for layer in layers:
+        modelled = figures[f"four A53 cores, {layer.name}"].value
+        if layer.kernel > 1:
+            assert modelled == pytest.approx(layer.milliseconds, rel=0.25), layer.name
+    assert figures["four A53 cores, C1"].passed

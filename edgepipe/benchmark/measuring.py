@@ -50,12 +50,14 @@ class BenchOptions:
     """How to measure.
 
     ``frames`` run in each mode. With ``timed``, VTA stages on this machine take at least as long as
-    on the board's accelerator. ``runtimes`` are builds of edgepipe-run. ``allow_simulator`` accepts
-    a board without an accelerator. ``system`` is a prefix of /proc and /sys, for tests.
+    on the board's accelerator. ``slots`` limits the frames in flight of the pipelined run, by
+    default to the bundle's number. ``runtimes`` are builds of edgepipe-run. ``allow_simulator``
+    accepts a board without an accelerator. ``system`` is a prefix of /proc and /sys, for tests.
     """
 
     frames: int = 100
     timed: bool = False
+    slots: int | None = None
     runtimes: tuple[Path, ...] = ()
     allow_simulator: bool = False
     system: str = ""
@@ -74,7 +76,7 @@ def measure(
     and DeployError if the board cannot be reached, has no accelerator, or edgepipe-run is missing.
     """
     progress = progress or Silent()
-    report = read_report(bundle)
+    report = read_report(bundle, options.slots)
     if target is not None:
         progress.step(f"send {bundle.name} to {target.host}")
     with (
@@ -123,6 +125,8 @@ def _run(place: Place, mode: str, options: BenchOptions, frames: int) -> Run:
     arguments = ["--golden", "--json", "--quiet", "--frames", str(frames), *_MODES.get(mode, ())]
     if options.timed:
         arguments += ["--device", "timed"]
+    if options.slots is not None and mode == "pipelined":
+        arguments += ["--slots", str(options.slots)]
     ran = place.run(arguments, _START_S + _FRAME_LIMIT_S * frames)
     where = f"{place.name}: {mode} run"
     if ran.code:

@@ -45,10 +45,11 @@ class _Contents:
         return _prediction(self.stages, self.record, used)
 
 
-def read_report(path: Path) -> Report:
+def read_report(path: Path, slots: int | None = None) -> Report:
     """Return the report of the bundle at ``path``, without a measurement.
 
-    The same bundle always gives the same report. Raises BundleError for a bundle that is damaged,
+    ``slots`` are the frames in flight for the prediction, by default those of the bundle. The same
+    bundle always gives the same report. Raises BundleError for a bundle that is damaged,
     or from before bundles recorded the costs of their operators, and VerificationError for a
     damaged program.
     """
@@ -68,7 +69,7 @@ def read_report(path: Path) -> Report:
         operators=found.operators,
         stages=found.stages,
         memory=found.memory,
-        prediction=found.prediction(),
+        prediction=found.prediction(slots),
         what_if=what_if(manifest, record),
     )
 

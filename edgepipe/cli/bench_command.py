@@ -55,6 +55,12 @@ def add_parser(commands: Any) -> None:
         metavar="N",
         help="frames in each run (default: %(default)s)",
     )
+    parser.add_argument(
+        "--slots",
+        type=arguments.slots,
+        metavar="N",
+        help="frames in flight in the pipelined run (default: the bundle's setting)",
+    )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--timed",
@@ -119,6 +125,7 @@ def _measure(options: argparse.Namespace) -> record.Benchmark:
         BenchOptions(
             frames=options.frames,
             timed=options.timed,
+            slots=options.slots,
             runtimes=tuple(options.runtime),
             allow_simulator=options.allow_simulator,
         ),

@@ -209,9 +209,11 @@ def print_program(path: Path, manifest: Manifest, stage_name: str) -> None:
 def print_timing(path: Path, manifest: Manifest) -> None:
     """Print the modelled cycles of every VTA stage, by layer and module.
 
-    The costs are those that a program was compiled with. Raises BundleError for a bundle without
-    VTA stages, or with costs that this version does not know.
+    The costs are those that a program was compiled with. Shares are of its cycles with the launch;
+    docs/reference/glossary.md defines them. Raises BundleError for a bundle without VTA stages or
+    the record of its operators, or with costs that this version does not know.
     """
+    from edgepipe.bundle import network
     from edgepipe.bundle_report.programs import timed
     from vta_stages.timing.timing_model import ModuleTiming
 
@@ -221,14 +223,17 @@ def print_timing(path: Path, manifest: Manifest) -> None:
             f"{path}: no VTA stage, so there is nothing to time",
             hint="`edgepipe inspect --operators` shows why its operators are on arm",
         )
+    products = {each.name: each.products for each in network.read(path, manifest).operators}
     for stage in vta:
         _, timing = timed(path, manifest, stage)
         milliseconds = 1e3 * timing.cycles / manifest.accelerator.clock_hz
-        busy = 100 * timing.gemm_steps / max(timing.cycles, 1)
+        inside = [p.operator for p in manifest.placement if p.stage == stage.name]
+        ideal = sum(products[name] for name in inside) / manifest.accelerator.macs_per_cycle
+        real, steps = (100 * n / max(timing.cycles, 1) for n in (ideal, timing.gemm_steps))
         print_line(
             f"{stage.name}: {timing.cycles} cycles, {timing.launch_cycles} of them for the launch; "
-            f"{milliseconds:.2f} ms at "
-            f"{manifest.accelerator.clock_hz / 1e6:.0f} MHz, GEMM steps in {busy:.1f} % of them"
+            f"{milliseconds:.2f} ms at {manifest.accelerator.clock_hz / 1e6:.0f} MHz; "
+            f"ideal {ideal:.0f} cycles (real products in {real:.1f} %), GEMM steps in {steps:.1f} %"
         )
         rows = []
         parts = [(layer.name, layer.cycles, layer.modules) for layer in timing.layers]

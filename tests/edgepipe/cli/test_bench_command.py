@@ -31,6 +31,13 @@ def test_json_is_what_is_written(built, tmp_path, capsys):
     assert f"wrote {tmp_path / 'b.json'}" in printed.err
 
 
+def test_frames_in_flight_are_limited(built, capsys):
+    assert run("bench", built, "--frames", "4", "--slots", "1", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["pipelined"]["statistics"]["slots"] == 1
+    assert found["prediction"]["interval_ms"] == pytest.approx(found["prediction"]["serial_ms"])
+
+
 def test_two_files_are_compared(written, tmp_path, capsys):
     assert run("bench", "--compare", written, written) == 0
     assert f"a: {written}: net for host on" in capsys.readouterr().out
