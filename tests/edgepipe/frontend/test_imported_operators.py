@@ -120,7 +120,29 @@ def test_what_would_be_something_else_is_refused(tmp_path: Path) -> None:
     onnx.save(network(outside, between_layers=True), tmp_path / "net.onnx")
     with pytest.raises(FrontendError, match="Resize 'made' cannot be imported: TVM would") as error:
         load_network(tmp_path / "net.onnx")
-    assert "write it in another form" in (error.value.hint or "")
+    assert error.value.hint == (
+        "write it in another form, for example a Resize with sizes in place of scales, without "
+        "antialias or a region of interest, or use another opset"
+    )
+
+
+def test_a_shape_that_the_importer_changes_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last check, should a network have what nobody foresaw."""
+    monkeypatch.setattr("edgepipe.frontend.onnx_passes.explicit_padding", lambda model: None)
+    monkeypatch.setattr(ImportedOperators, "require_exact", lambda *_: None)
+    made = network(transposed(output_shape=[16, 20]), between_layers=True)
+    onnx.save(made, tmp_path / "net.onnx")
+    with pytest.raises(FrontendError) as error:
+        load_network(tmp_path / "net.onnx")
+    assert str(error.value).endswith(
+        "made (nn.conv2d_transpose) cannot be imported: its shape would be [1, 3, 17, 21], "
+        "expected [1, 3, 16, 20]"
+    )
+    assert error.value.hint == (
+        "write the operator in another form, or export with a different opset"
+    )
 
 
 def test_each_form_of_an_operator_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
