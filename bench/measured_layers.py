@@ -13,17 +13,10 @@ LAYERS = Path(__file__).with_suffix(".json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredLayer:
-    """One convolution on ``batch`` square pictures, its tiling in TVM, and its measured time.
-
-    ``set`` is ``A`` (ResNet-18, to fit against), ``B`` (later sessions) or ``group``. ``tile_ci``
-    and ``tile_co`` are channel blocks, ``co_threads`` and ``row_threads`` TVM's virtual threads
-    over tiles of output blocks and of rows. ``channels_per_group`` is 0 for a dense convolution.
-    """
+class _Convolution:
+    """A convolution on square pictures, and its time on the day that it was measured."""
 
     name: str
-    board: str
-    set: str
     date: str
     milliseconds: float
     size: int
@@ -32,6 +25,24 @@ class MeasuredLayer:
     kernel: int
     stride: int
     pad: int
+
+    @property
+    def out_size(self) -> int:
+        """Rows and columns of the output."""
+        return (self.size + 2 * self.pad - self.kernel) // self.stride + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredLayer(_Convolution):
+    """One convolution on ``batch`` square pictures, its tiling in TVM, and its measured time.
+
+    ``set`` is ``A`` (ResNet-18, to fit against), ``B`` (later sessions) or ``group``. ``tile_ci``
+    and ``tile_co`` are channel blocks, ``co_threads`` and ``row_threads`` TVM's virtual threads
+    over tiles of output blocks and of rows. ``channels_per_group`` is 0 for a dense convolution.
+    """
+
+    board: str
+    set: str
     channels_per_group: int
     tile_rows: int
     tile_cols: int
@@ -41,11 +52,6 @@ class MeasuredLayer:
     row_threads: int
 
     @property
-    def out_size(self) -> int:
-        """Rows and columns of the output."""
-        return (self.size + 2 * self.pad - self.kernel) // self.stride + 1
-
-    @property
     def macs(self) -> int:
         """Multiplications for one picture."""
         per_output = (self.channels_per_group or self.in_channels) * self.kernel**2
@@ -53,24 +59,13 @@ class MeasuredLayer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredArmLayer:
+class MeasuredArmLayer(_Convolution):
     """One int8 convolution on a square picture, and its time on four Cortex-A53 of an Ultra96."""
-
-    name: str
-    date: str
-    milliseconds: float
-    size: int
-    in_channels: int
-    out_channels: int
-    kernel: int
-    stride: int
-    pad: int
 
     @property
     def macs(self) -> int:
         """Multiplications for one picture."""
-        out = (self.size + 2 * self.pad - self.kernel) // self.stride + 1
-        return out**2 * self.out_channels * self.in_channels * self.kernel**2
+        return self.out_size**2 * self.out_channels * self.in_channels * self.kernel**2
 
 
 def measured_arm_layers() -> tuple[MeasuredArmLayer, ...]:
