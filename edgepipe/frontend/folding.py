@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from edgepipe.errors import FrontendError
 from edgepipe.frontend.onnx_graph import (
     all_constants_of,
+    array_of,
     constants_of,
     remove_unread,
     set_nodes,
@@ -79,15 +80,49 @@ def require_folded(path: Path, model: onnx.ModelProto) -> None:
 
 
 def infer_shapes(model: onnx.ModelProto) -> None:
-    """Write the static shapes that follow from the input into ``value_info``."""
-    skeleton = onnx.ModelProto()
-    skeleton.CopyFrom(_without_data(model))
-    try:
-        inferred = onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
-    except Exception:  # a shape that contradicts another one: the importer will report it
-        return
-    del model.graph.value_info[:]
-    model.graph.value_info.extend(inferred.graph.value_info)
+    """Write the static shapes that follow from the input into ``value_info``.
+
+    The factors of a ``Resize`` are rounded up where onnx would derive another shape from them than
+    onnxruntime.
+    """
+    is_final = False
+    while not is_final:
+        skeleton = onnx.ModelProto()
+        skeleton.CopyFrom(_without_data(model))
+        try:
+            inferred = onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
+        except Exception:  # a shape that contradicts another one: the importer will report it
+            return
+        del model.graph.value_info[:]
+        model.graph.value_info.extend(inferred.graph.value_info)
+        is_final = not _round_up_factors(model)
+
+
+def _round_up_factors(model: onnx.ModelProto) -> bool:
+    """Round up the first factors whose product with a size is whole in float32 only.
+
+    onnxruntime multiplies in float32 (20 * 1.3 is 26), onnx and TVM in double precision (25.99).
+    Return whether there were any: shapes behind them are to be inferred again.
+    """
+    shapes, constants = shapes_of(model), constants_of(model.graph)
+    for node in model.graph.node:
+        name = node.input[2] if node.op_type == "Resize" and len(node.input) > 2 else ""
+        if name not in constants or constants[name].data_type != TensorProto.FLOAT:
+            continue
+        given = np.asarray(array_of(constants[name]), np.float32)
+        sizes = np.array(shapes.get(node.input[0], ()), np.float32)
+        if given.shape != sizes.shape or any(node.input[3:]):
+            continue
+        made = np.floor(given * sizes)
+        short = np.floor(given.astype(np.float64) * sizes) < made
+        if not short.any():
+            continue
+        rounded = np.where(short, np.nextafter(given, np.float32(np.inf)), given)
+        node.input[2] = f"{node.output[0]}/rounded_factors"
+        values = numpy_helper.from_array(rounded.astype(np.float32), node.input[2])
+        model.graph.initializer.append(values)
+        return True
+    return False
 
 
 def _without_data(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -261,15 +261,16 @@ def _resize(operator: _Operator) -> Matrices | None:
         return None
     given = (*operator.constants, None, None, None)[:3]
     region, scales, sizes = given
+    width = 1 if operator.is_imported else _probe_width(operator.size, scales, sizes)
     matrices = []
     for axis, size in enumerate(operator.size):
         inputs = [node.input[0], "", "", ""]
         constants = []
         if sizes is not None and sizes.size == 4:
-            wanted = np.array([size, 1, int(sizes[2 + axis]), 1], np.int64)
+            wanted = np.array([size, 1, int(sizes[2 + axis]), width], np.int64)
             constants, inputs[3] = [numpy_helper.from_array(wanted, "sizes")], "sizes"
         elif scales is not None and scales.size == 4:
-            factors = np.array([1, 1, scales[2 + axis], 1], np.float32)
+            factors = np.array([1, 1, scales[2 + axis], width], np.float32)
             constants, inputs[2] = [numpy_helper.from_array(factors, "scales")], "scales"
         else:
             return None
@@ -310,7 +311,24 @@ def _probed(
         (found,) = run_model(part, {inputs[0]: np.eye(size, dtype=np.float32).reshape(shape)})
     except CannotRunError:
         return None
-    return found.reshape(size, -1).T.astype(np.float32)
+    return found[:, 0, :, 0].T.astype(np.float32)
+
+
+def _probe_width(
+    size: Sequence[int], scales: NDArray[np.generic] | None, sizes: NDArray[np.generic] | None
+) -> int:
+    """Return how wide the result of a probe must be, for an input that has a width of 1.
+
+    onnxruntime copies a picture whose size stays, whatever the factors. A probe of one axis alone
+    would be copied, too, although the operator is not.
+    """
+    made: list[int] = []
+    if sizes is not None and sizes.size == 4:
+        made = [int(each) for each in sizes[2:]]
+    elif scales is not None and scales.size == 4:
+        factors = np.asarray(scales[2:], np.float32)
+        made = [int(each) for each in np.floor(factors * np.array(size, np.float32))]
+    return 1 if made == [*size] else 2
 
 
 def _is_dyadic(rows: Float, cols: Float) -> bool:

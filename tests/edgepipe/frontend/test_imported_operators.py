@@ -74,6 +74,17 @@ FORMS: dict[str, Make] = {
         nearest_mode="ceil",
         coordinate_transformation_mode="asymmetric",
     ),
+    "nearest, whose result is larger in float32 only": resize(scales=(1.3, 1.3), mode="nearest"),
+    "cubic, whose result is larger in float32 only": resize(scales=(1.6, 1.3), mode="cubic"),
+    "nearest, by a factor of nearly 1 in one direction": resize(
+        scales=(float(np.nextafter(np.float32(1), np.float32(2))), 2.0000002),
+        mode="nearest",
+        nearest_mode="floor",
+        coordinate_transformation_mode="asymmetric",
+    ),
+    "a region of the same size": resize(
+        sizes=(8, 10), region=(0.1, 0.2, 0.8, 0.9), mode="linear", **CROP
+    ),
     "linear, by other factors than its size": resize(scales=(1.6, 1.3), mode="linear"),
     "linear, with a filter": resize(scales=(0.5, 0.5), mode="linear", antialias=1),
     "cubic, with a filter": resize(scales=(0.5, 0.4), mode="cubic", antialias=1),
