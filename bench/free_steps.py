@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.frontend.network import Network
+from edgepipe.quantize import float_layers
 from edgepipe.quantize.graph import Activation, ConvNode, Node, ProductNode, SumNode
 from edgepipe.quantize.integers import IntegerNetwork, Operation
 from edgepipe.quantize.normal_forms import write_weighted
@@ -38,7 +39,7 @@ def free_module(network: Network, quantized: QuantizedNetwork) -> IRModule:
     It reads and returns what integer Relax does.
     """
     scheme = quantized.scheme
-    graph = understand(network, scheme.options.float_layers)
+    graph = understand(network, float_layers.requested(scheme.options.float_layers))
     to_integers = ToIntegers(
         measured=scheme.tensors,
         preprocess=quantized.preprocess,

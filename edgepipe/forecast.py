@@ -28,6 +28,7 @@ from edgepipe.partition.search.report import SplitReport
 from edgepipe.partition.wishes import Wishes
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize import float_layers
+from edgepipe.quantize.int16 import names as int16_names
 from edgepipe.rehearsal import Rehearsal, rehearse, unbuildable
 
 _STAYS_FLOAT = "stays float: "
@@ -44,7 +45,10 @@ _MOVES = frozenset(["permute_dims", "reshape", "strided_slice", "tuple"])
 _NOT_A_PICTURE = (
     "keep tensors [1, c, h, w]: only products and attention have an integer form on others"
 )
-_REQUESTED = "requested; without the request they are in int8"
+_REQUESTED: Mapping[str, str] = {
+    float_layers.REASON: "requested; without the request they are in int8",
+    int16_names.FLOAT_REASON: "requested in int16, in which they have no form",
+}
 _OTHER = "train or export with operators that have an integer form"
 _RESULT = "leave it on ARM: it makes results, and no layer follows"
 
@@ -369,8 +373,7 @@ def _floats(placed: Sequence[PlacedOperator]) -> tuple[FloatOperators, ...]:
             remedy = _REMEDIES.get(kind, remedy)
             if p.operator.output not in computed_on:
                 remedy = _REMEDIES_AT_THE_END.get(kind, remedy)
-            if why == _STAYS_FLOAT + float_layers.REASON:
-                remedy = _REQUESTED
+            remedy = _REQUESTED.get(why.removeprefix(_STAYS_FLOAT), remedy)
             found.setdefault((kind, remedy), []).append(p.operator)
     return tuple(
         FloatOperators(

@@ -35,7 +35,7 @@ FRAMES = 2
 
 _COARSE = 16  # pixels of a patch of one colour in a made-up picture
 # Options of errors about the layers that were named, not about the network.
-_OF_LAYERS = (float_names.OPTION, int16_names.OPTION, int16_names.FLOAT_OPTION)
+_OF_LAYERS = (float_names.OPTION, int16_names.OPTION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,13 @@ from edgepipe.arrangement import partition
 from edgepipe.description import load as load_description
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.partition.placement import Segment
-from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
+from edgepipe.quantize.int16.names import computing_nodes
+from edgepipe.quantize.quantizer import (
+    QuantizedNetwork,
+    QuantizeOptions,
+    quantize,
+    understand,
+)
 from edgepipe.recipe import BuildOptions, vta_check
 from edgepipe.tvm_adapter import Binding, read_main
 
@@ -54,11 +60,14 @@ def read(network: Exported, given: BuildOptions) -> Network:
     return load_network(given.model, (network.channels, network.size, network.size))
 
 
-def quantised(network: Exported, given: BuildOptions) -> QuantizedNetwork:
+def quantised(
+    network: Exported, given: BuildOptions, int16_layers: tuple[str, ...] = ()
+) -> QuantizedNetwork:
     assert given.description is not None
     preprocess = load_description(given.description).preprocess
     pictures = itertools.islice(frames(network.size, network.size, network.channels)[:, None], 2)
-    return quantize(read(network, given), pictures, preprocess, QuantizeOptions(frames=2))
+    wishes = QuantizeOptions(frames=2, int16_layers=int16_layers)
+    return quantize(read(network, given), pictures, preprocess, wishes)
 
 
 def placed(network: Exported, folder: Path) -> tuple[Segment, ...]:
@@ -84,6 +93,17 @@ def test_a_network_that_prepares_bytes_does_so_in_integers(name: str, tmp_path: 
 
 def test_a_network_is_built_exactly(tmp_path: Path) -> None:
     build_exactly(described(NETWORKS["super_resolution"], tmp_path))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_layer_of_a_network_can_be_in_int16(name: str, tmp_path: Path) -> None:
+    network = NETWORKS[name]
+    given = described(network, tmp_path)
+    layers = computing_nodes(understand(read(network, given)))
+    made = quantised(network, given, int16_layers=tuple(layers))
+    kinds = {binding.name: binding.dtype for binding in read_main(made.module).bindings}
+    assert "int16" in kinds.values()
+    assert not [layer for layer in layers if kinds.get(layer) == "int8"]
 
 
 @pytest.mark.networks

@@ -16,7 +16,6 @@ FLAGS = {
     "description": "--description",
     "export_placement": "--export-placement",
     "export_scheme": "--export-scheme",
-    "float_layer": "--float",
     "fpga_model": "--fpga-model",
     "host": "--host",
     "keep": "--keep",

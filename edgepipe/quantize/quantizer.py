@@ -17,7 +17,7 @@ from edgepipe.quantize.fidelity import LayerFidelity
 from edgepipe.quantize.functions import GatherFunctions
 from edgepipe.quantize.fusion import Fuse
 from edgepipe.quantize.graph import Graph, TableNode
-from edgepipe.quantize.int16.names import int16_nodes, int16_reasons
+from edgepipe.quantize.int16 import names as int16_names
 from edgepipe.quantize.normalising.gather import GatherNorms
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.passes import run
@@ -102,8 +102,14 @@ def quantize(
             int16_layers=tuple(dict.fromkeys((*given.int16_layers, *options.int16_layers))),
         )
     in_int8 = understand(network)
-    graph = understand(network, options.float_layers) if options.float_layers else in_int8
-    in_int16 = int16_nodes(options.int16_layers, in_int8, graph)
+    stay_float = float_layers.requested(options.float_layers)
+    graph = understand(network, stay_float) if stay_float else in_int8
+    wide = int16_names.requested(options.int16_layers, in_int8, graph)
+    in_int16 = wide.in_int16
+    if wide.in_float:
+        stay_float |= dict.fromkeys(wide.in_float, int16_names.FLOAT_REASON)
+        graph = understand(network, stay_float)
+        in_int16 &= int16_names.computing_nodes(graph)  # a float layer can take in its neighbours
     # A layer that becomes float keeps its range, so a scheme fits whichever layers it names.
     needed = dict.fromkeys((*measured_tensors(in_int8), *measured_tensors(graph)))
     measured = [tensor for tensor in needed if tensor in network.values]
@@ -152,7 +158,7 @@ def quantize(
         scales=integers.scales,
         zeros=integers.zeros,
         int16_scales=integers.int16_scales,
-        reasons=reasons(graph) | int16_reasons(in_int16),
+        reasons=reasons(graph) | int16_names.int16_reasons(in_int16),
         calibration_frames=scheme.frames,
         scheme=scheme,
         fidelities=fidelities,
@@ -198,11 +204,11 @@ def reasons(graph: Graph) -> dict[str, str]:
     }
 
 
-def understand(network: Network, layers: Sequence[str] = ()) -> Graph:
+def understand(network: Network, layers: Mapping[str, str] | None = None) -> Graph:
     """Return ``network`` as recognised, fused nodes; unrecognised ones have a reason.
 
-    ``layers`` stay float on request; raises ``QuantizeError`` for one that the network does not
-    have.
+    ``layers`` maps those that stay float on request to why; raises ``QuantizeError`` for one that
+    the network does not have.
 
     An integer operator needs the range of its output, which calibration knows only for values of
     the ONNX network. If the importer made several calls of one ONNX operator and they do not fuse

@@ -9,21 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.errors import QuantizeError
 from edgepipe.frontend.preprocess import Preprocess
-from edgepipe.names import printable
 from edgepipe.quantize.functions import evaluate
 from edgepipe.quantize.graph import (
     AveragePoolNode,
     ConcatNode,
     ConvNode,
     Graph,
-    JoinNode,
     MaxPoolNode,
     MoveNode,
     Node,
     PickNode,
-    PixelNode,
     ProductNode,
     ResizeNode,
     SumNode,
@@ -41,7 +37,6 @@ from edgepipe.quantize.int16.layers import (
     wide_product,
     wide_sum,
 )
-from edgepipe.quantize.int16.names import FLOAT_OPTION
 from edgepipe.quantize.int16.records import (
     ToInt16,
     WideConcat,
@@ -103,11 +98,7 @@ class Int16Lowering:
         return not isinstance(node, TableNode) or self._is_integer(node.input)
 
     def lower(self, node: Node) -> None:
-        """Append the operators of a node that this ``takes``.
-
-        Raises ``QuantizeError`` for a function whose constants differ by channel, and for what has
-        no form in int16.
-        """
+        """Append the operators of a node that this ``takes``."""
         _LOWERINGS[type(node)](self, node)
 
     def __contains__(self, tensor: str) -> bool:
@@ -237,20 +228,9 @@ class Int16Lowering:
         self._layer(node, wide_sum(self._name(node.name), node, forms, step))
 
     def _product(self, node: ProductNode) -> None:
-        if node.divides:
-            self._refuse(node)
         forms = [self._source(tensor) for tensor in node.inputs]
         step = self.ranges.int16_step(node.name, node.activation.high)
         self._layer(node, wide_product(self._name(node.name), node, forms, step))
-
-    def _refuse(self, node: Node) -> None:
-        """Raise ``QuantizeError`` for a node that has a form in int8 only."""
-        raise QuantizeError(
-            f"layer {printable(node.name)}: {node.reason}, but not in int16",
-            hint="leave it in floating point",
-            option=FLOAT_OPTION,
-            value=node.name,
-        )
 
     def _layer(self, node: ConvNode | SumNode | ProductNode, made: tuple[WideLayer, float]) -> None:
         target = self.ranges.target(node.name, node.activation.high)
@@ -342,23 +322,12 @@ class Int16Lowering:
         self._append(node.name, table_, step, self.ranges.table_target(node.name, values))
 
     def _results(self, node: TableNode, source: Form) -> tuple[NDArray[np.int64] | None, Float]:
-        """Return a function's results, float64[rows, entries], and the factor of a ``WideTable``.
-
-        Raises ``QuantizeError`` if int16 values would need a table for each channel.
-        """
+        """Return a function's results, float64[rows, n], and the factor of a ``WideTable``."""
         if source.dtype == "int8":
             scale = source.scale[:1] if source.is_uniform else source.scale
             return None, evaluate(node.bindings, node.input, np.arange(-128, 128) * scale[:, None])
         step = source.scale.max()
         values = evaluate(node.bindings, node.input, np.arange(-REACH, REACH)[None] * step)
-        if len(values) > 1:
-            raise QuantizeError(
-                f"layer {printable(node.name)}: its constants differ by channel, so in int16 it "
-                f"would need a table of {2 * REACH} entries for each of {len(values)} channels",
-                hint="leave it in floating point",
-                option=FLOAT_OPTION,
-                value=node.name,
-            )
         factor = np.rint(source.scale / step * 2**TABLE_BITS).astype(np.int64)
         return (None if source.is_uniform else factor), values
 
@@ -370,8 +339,6 @@ _LOWERINGS: dict[type[Node], Callable[[Int16Lowering, Any], None]] = {
     AveragePoolNode: Int16Lowering._average_pool,
     MaxPoolNode: Int16Lowering._max_pool,
     ResizeNode: Int16Lowering._resize,
-    JoinNode: Int16Lowering._refuse,
-    PixelNode: Int16Lowering._refuse,
     ConcatNode: Int16Lowering._concat,
     PickNode: Int16Lowering._pick,
     MoveNode: Int16Lowering._move,

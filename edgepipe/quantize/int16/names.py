@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from edgepipe.errors import QuantizeError
 from edgepipe.names import printable
+from edgepipe.quantize.functions import evaluate
 from edgepipe.quantize.graph import (
     AttentionNode,
     Graph,
+    JoinNode,
     LengthNode,
     MatrixNode,
     Node,
     NormNode,
+    PixelNode,
+    ProductNode,
     SoftmaxNode,
     TableNode,
     is_integer,
@@ -22,26 +29,39 @@ from edgepipe.quantize.layer_names import LayerNames
 OPTION = "int16_layers"
 """The ``option`` of errors about the names that were given, not about the network."""
 
-FLOAT_OPTION = "float_layer"
-"""The ``option`` of errors whose remedy is to leave a layer in floating point."""
-
 REASON = "computed in int16: requested"
 
-_ONLY_INT8: dict[type[Node], str] = {
-    AttentionNode: "mean by attention",
-    LengthNode: "length",
-    MatrixNode: "product of matrices",
-    NormNode: "normalisation",
-    SoftmaxNode: "softmax",
-}
+FLOAT_REASON = "requested in int16, computed between int16 tensors"
+"""Why a layer stays float that has no form in int16."""
+
+_ONLY_INT8 = (
+    AttentionNode,
+    JoinNode,
+    LengthNode,
+    MatrixNode,
+    NormNode,
+    PixelNode,
+    SoftmaxNode,
+)
 
 
-def int16_nodes(layers: Sequence[str], in_int8: Graph, graph: Graph) -> frozenset[str]:
-    """Return the nodes of ``graph`` that make up ``layers``; ``FIRST..LAST`` is a region.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Int16Request:
+    """The nodes of a network that a user wants in int16.
 
-    ``in_int8`` is the network before layers became float on request. A normalisation, length or
-    softmax inside a region stays int8. Raises ``QuantizeError`` as ``LayerNames`` does, for a layer
-    that is float, and for a normalisation, length or softmax.
+    Those ``in_float`` have no form in int16: they read the int16 values of their neighbours, and
+    compute in floating point, whose 24 bits lose nothing of those 16.
+    """
+
+    in_int16: frozenset[str] = frozenset()
+    in_float: frozenset[str] = frozenset()
+
+
+def requested(layers: Sequence[str], in_int8: Graph, graph: Graph) -> Int16Request:
+    """Return the nodes that make up ``layers``; ``FIRST..LAST`` is a region.
+
+    ``in_int8`` is the network before layers became float on request, ``graph`` that network
+    afterwards. Raises ``QuantizeError`` as ``LayerNames`` does, and for a layer that is float.
     """
     names = LayerNames(
         nodes={node.name: node for node in in_int8.nodes},
@@ -49,29 +69,33 @@ def int16_nodes(layers: Sequence[str], in_int8: Graph, graph: Graph) -> frozense
         kept="layers in int16",
         option=OPTION,
     )
-    computing = {n.name for n in graph.nodes if is_integer(n) or isinstance(n, TableNode)}
-    found: set[str] = set()
-    for layer in layers:
-        members = names.members(layer)
-        for node in members:
-            what = _ONLY_INT8.get(type(node), "")
-            if what and len(members) > 1:
-                continue
-            if what:
-                raise QuantizeError(
-                    f"layer {printable(node.name)}: is a {what}, which has no int16 form",
-                    hint="leave it in floating point",
-                    option=FLOAT_OPTION,
-                    value=node.name,
-                )
-            if node.name not in computing:
-                raise QuantizeError(
-                    f"layer {printable(node.name)}: is to be both float and int16, expected one",
-                    hint="take it out of the float layers, or of those in int16",
-                    option=OPTION,
-                )
-            found.add(node.name)
-    return frozenset(found)
+    computing = computing_nodes(graph)
+    found = {node.name: node for layer in layers for node in names.members(layer)}
+    for name in found:
+        if name not in computing:
+            raise QuantizeError(
+                f"layer {printable(name)}: is to be both float and int16, expected one",
+                hint="take it out of the float layers, or of those in int16",
+                option=OPTION,
+            )
+    in_float = frozenset(name for name, node in found.items() if not _has_int16_form(node))
+    return Int16Request(in_int16=frozenset(found) - in_float, in_float=in_float)
+
+
+def computing_nodes(graph: Graph) -> frozenset[str]:
+    """Return the nodes that are not float, and do more than move values."""
+    return frozenset(n.name for n in graph.nodes if is_integer(n) or isinstance(n, TableNode))
+
+
+def _has_int16_form(node: Node) -> bool:
+    """Return whether a node can compute in int16.
+
+    A function whose constants differ by channel cannot: it would need a table of 65,536 entries
+    for each of them.
+    """
+    if isinstance(node, TableNode):
+        return len(evaluate(node.bindings, node.input, np.zeros((1, 1)))) == 1
+    return not isinstance(node, _ONLY_INT8) and not (isinstance(node, ProductNode) and node.divides)
 
 
 def int16_reasons(nodes: Collection[str]) -> dict[str, str]:

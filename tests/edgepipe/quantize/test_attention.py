@@ -17,7 +17,6 @@ from small_networks import Builder
 from test_float_islands import float_islands
 
 from edgepipe.codegen.arm.stage import compile_arm_stage
-from edgepipe.errors import QuantizeError
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.quantize.graph import AttentionNode, MatrixNode
@@ -31,6 +30,7 @@ from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import CompiledModule, IRModule, ModuleBuilder, read_main, run_module
 
 PREPROCESS = Preprocess(width=WIDTH, height=HEIGHT, order="BGR", mean=(120.0,) * 3, std=(60.0,) * 3)
+IN_INT16 = "stays float: requested in int16, computed between int16 tensors"
 FRAMES = list(frames(HEIGHT, WIDTH)[:, None])
 SHAPES = {"q": (2, 24, 8), "k": (2, 8, 40), "v": (2, 40, 5)}
 QUERY_STEP, KEY_STEP, VALUE_STEP = 0.03, 0.02, 0.05
@@ -241,18 +241,16 @@ def test_attention_says_why_it_runs_on_arm_and_is_float_on_request(tmp_path: Pat
     assert made.reasons[layer] == "stays float: requested"
 
 
+@pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("name", ["with_positions", "position_sensitive"])
-def test_attention_inside_an_int16_region_stays_int8(name: str, tmp_path: Path) -> None:
+def test_attention_in_int16_is_float(name: str, alone: bool, tmp_path: Path) -> None:
     network = loaded(name, tmp_path)
     layer = attention_of(network)
-    made = quantised(network, int16_layers=("u..y0",))
+    made = quantised(network, int16_layers=(layer if alone else "u..y0",))
     calls = {binding.name: binding for binding in read_main(made.module).bindings}
-    assert calls[layer].dtype == "int8"
-    with pytest.raises(QuantizeError) as refused:
-        quantised(network, int16_layers=(layer,))
-    assert str(refused.value) == f"layer {layer}: is a mean by attention, which has no int16 form"
-    assert refused.value.hint == "leave it in floating point"
-    assert (refused.value.option, refused.value.value) == ("float_layer", layer)
+    assert calls[layer].dtype == "float32"
+    assert made.reasons[layer] == IN_INT16
+    assert ("int16" in {call.dtype for call in calls.values()}) is not alone
 
 
 def test_attention_whose_result_is_the_output_stays_float(tmp_path: Path) -> None:

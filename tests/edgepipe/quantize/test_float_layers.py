@@ -18,6 +18,7 @@ from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.errors import QuantizeError
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.quantize import scheme_file
+from edgepipe.quantize.float_layers import requested
 from edgepipe.quantize.graph import is_integer
 from edgepipe.quantize.options import QuantizeOptions
 from edgepipe.quantize.quantizer import QuantizedNetwork, quantize, understand
@@ -76,9 +77,9 @@ def test_all_calls_of_a_layer_stay_float_and_no_others(
     make: Callable[[], onnx.ModelProto], layer: str, calls: set[str], tmp_path: Path
 ) -> None:
     network = loaded(tmp_path, make)
-    graph = understand(network, [layer])
-    requested = {n.name for n in graph.nodes if n.reason == "stays float: requested"}
-    assert {name for name in requested if "__" not in name} == calls
+    graph = understand(network, requested([layer]))
+    floats = {n.name for n in graph.nodes if n.reason == "stays float: requested"}
+    assert {name for name in floats if "__" not in name} == calls
     plain = {node.name for node in understand(network).nodes if is_integer(node)}
     assert {node.name for node in graph.nodes if is_integer(node)} == plain - {layer}
 
@@ -178,8 +179,8 @@ def test_layers_of_the_options_add_to_those_of_the_scheme(
 
 
 def test_a_region_is_every_layer_from_one_to_another(network: Network) -> None:
-    by_region = understand(network, ["block_depth_Clip..pool_Pool"])
-    one_by_one = understand(network, ["block_depth_Clip", "block_Relu", "pool_Pool"])
+    by_region = understand(network, requested(["block_depth_Clip..pool_Pool"]))
+    one_by_one = understand(network, requested(["block_depth_Clip", "block_Relu", "pool_Pool"]))
     kinds = [(node.name, type(node), node.reason) for node in by_region.nodes]
     assert kinds == [(node.name, type(node), node.reason) for node in one_by_one.nodes]
     assert not {"block_depth_Clip", "block_Relu", "pool_Pool"} & {
@@ -189,10 +190,10 @@ def test_a_region_is_every_layer_from_one_to_another(network: Network) -> None:
 
 def test_a_region_has_no_layers_that_its_last_does_not_depend_on(tmp_path: Path) -> None:
     network = loaded(tmp_path, small_networks.projected)
-    graph = understand(network, ["block_relu..block_relu"])
+    graph = understand(network, requested(["block_relu..block_relu"]))
     plain = {node.name for node in understand(network).nodes if is_integer(node)}
     assert {node.name for node in graph.nodes if is_integer(node)} == plain - {"block_relu"}
-    graph = understand(network, ["stem_relu..block_relu", "head.int8..head"])
+    graph = understand(network, requested(["stem_relu..block_relu", "head.int8..head"]))
     assert {node.name for node in graph.nodes if is_integer(node)} == {"block_out"}
 
 
