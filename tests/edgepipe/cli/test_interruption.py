@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tvm_ffi
 from command_line import (
@@ -126,11 +127,49 @@ def test_a_build_that_is_interrupted(project, step, number):
         process.send_signal(number)
         errors += process.stderr.read()
     if made_before(sent, project / "out"):
-        (project / "out").unlink()
+        shutil.rmtree(project / "out")
         raise LateError
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     assert_nothing_half_written(project)
+
+
+@pytest.mark.networks
+def test_builds_on_a_busy_machine_that_are_interrupted_at_any_moment(project):
+    """Twenty moments between the first line of progress and the end of the whole build."""
+    command, out = [*EDGEPIPE, *map(str, build_arguments(project))], project / "out"
+    random = np.random.default_rng(0)
+    with contextlib.ExitStack() as busy:
+        for _ in os.sched_getaffinity(0):
+            endless = busy.enter_context(
+                subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            )
+            busy.callback(endless.kill)
+        started = time.monotonic()
+        subprocess.run(command, check=True, capture_output=True)
+        whole_s = time.monotonic() - started
+        whole = contents(out)
+        shutil.rmtree(out)
+        codes = []
+        for share in random.uniform(0, 0.8, 20):
+            with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+                errors = process.stderr.readline()
+                time.sleep(share * whole_s)
+                process.send_signal(signal.SIGINT)
+                errors += process.stderr.read()
+            codes.append(process.returncode)
+            assert "Traceback" not in errors
+            if process.returncode == 0:
+                assert contents(out) == whole
+                shutil.rmtree(out)
+            else:
+                assert process.returncode == 130, errors
+                assert_nothing_half_written(project)
+    assert codes.count(130) >= 10
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def made_before(sent, path):
