@@ -38,7 +38,7 @@ def load(
             print(box.label, box.score, box.left, box.top, box.right, box.bottom)
 
     ``device`` runs VTA stages: ``auto`` is the accelerator if there is one, otherwise the
-    simulator; ``timed`` is the simulator at the modelled speed of the board's accelerator.
+    simulator; ``timed`` is the simulator, and gives all stages their modelled time on the board.
     ``serial`` runs all stages on one thread. Stage k of a bundle runs on the k-th of ``cores``,
     starting over after the last one; the default is the board's setting. ``slots`` limits the
     frames in flight, including results that have not been taken. ``trace`` records a trace for

@@ -197,8 +197,8 @@ def compare(
 ) -> Comparison:
     """Measure serial and pipelined frames per second on the same frames.
 
-    The outputs of both are compared first, bit for bit. With ``timed``, VTA stages take at least as
-    long as on the board's accelerator. ``slots`` limits the frames in flight. Each frame is
+    The outputs of both are compared first, bit for bit. With ``timed``, stages take at least as
+    long as the model expects of the board. ``slots`` limits the frames in flight. Each frame is
     uint8[1, height, width, channels]. Raises ``RuntimeFailure`` if serial and pipelined outputs
     differ.
     """

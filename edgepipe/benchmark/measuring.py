@@ -49,8 +49,8 @@ _MODES = {"alone": ("--serial", "--slots", "1"), "serial": ("--serial",), "pipel
 class BenchOptions:
     """How to measure.
 
-    ``frames`` run in each mode. With ``timed``, VTA stages on this machine take at least as long as
-    on the board's accelerator. ``slots`` limits the frames in flight of the pipelined run, by
+    ``frames`` run in each mode. With ``timed``, stages on this machine take at least as long as the
+    model expects of the board. ``slots`` limits the frames in flight of the pipelined run, by
     default to the bundle's number. ``runtimes`` are builds of edgepipe-run. ``allow_simulator``
     accepts a board without an accelerator. ``system`` is a prefix of /proc and /sys, for tests.
     """

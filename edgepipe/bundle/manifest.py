@@ -37,7 +37,8 @@ class Stage:
     ``fallback`` is the folder of ARM kernels that compute the same tensors if the device of a VTA
     stage fails; empty if the bundle has none. ``cores`` and ``realtime_priority`` come from the
     board's file. A single thread may run on any of the cores; several ``threads`` have one core
-    each.
+    each. ``modelled_us`` is the time of an ARM stage on them, in microseconds, by the costs in the
+    board's file; 0 for a VTA stage, whose program has its cycles.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Stage:
     cores: tuple[int, ...] = ()
     threads: int = 1
     realtime_priority: int = 0
+    modelled_us: int = 0
 
     def __post_init__(self) -> None:
         cores = len(set(self.cores))

@@ -22,8 +22,8 @@ EPILOG = """\
 edgepipe-run runs the bundle's golden input and compares every output with the golden one, bit for
 bit, first in a run of a single frame. With --host it is sent to the board with the bundle, into a
 temporary folder that is removed at the end. No pipeline may use the accelerator at the same time.
-Without an accelerator, VTA stages run on the simulator. --timed gives them at least the time that
-they take on the board by the timing model; ARM stages run at the speed of this machine.
+Without an accelerator, VTA stages run on the simulator. --timed gives all stages at least the time
+that they take on the board by the timing model.
 
 examples:
   edgepipe bench net.edgepipe --timed
@@ -65,7 +65,7 @@ def add_parser(commands: Any) -> None:
     where.add_argument(
         "--timed",
         action="store_true",
-        help="slow the simulator down to the modelled speed of the board's accelerator",
+        help="slow all stages down to their modelled time on the board",
     )
     where.add_argument(
         "--host", metavar="HOST", help="board, as ssh knows it (default: this machine)"

@@ -64,7 +64,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--timed",
         action="store_true",
-        help="slow the simulator down to the modelled speed of the board's accelerator",
+        help="slow all stages down to their modelled time on the board",
     )
     parser.add_argument(
         "--trace",

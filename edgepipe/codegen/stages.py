@@ -13,6 +13,7 @@ from edgepipe.bundle.manifest import Stage, Tensor
 from edgepipe.codegen.arm.layouts import Blocks, Layout
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.errors import FAULT, CodegenError, advise
+from edgepipe.partition.arm_cost import operators_ms
 from edgepipe.partition.cores import StageCores
 from edgepipe.partition.foreign import ForeignCall
 from edgepipe.partition.placement import Segment
@@ -67,7 +68,9 @@ def compile_stage(
             folder,
             lambda work: _compile_arm(work, stage, tensors, board, progress, segment.calls),
         )
-    threads = board.threads.vta if segment.device == "vta" else board.threads.arm
+    is_arm = segment.device == "arm"
+    threads = board.threads.arm if is_arm else board.threads.vta
+    core_ms = operators_ms((placed.operator for placed in segment.operators), board)
     entry = Stage(
         name=name,
         kind=segment.device,
@@ -78,6 +81,7 @@ def compile_stage(
         cores=on.cores,
         threads=on.threads,
         realtime_priority=threads.realtime_priority,
+        modelled_us=round(1e3 * core_ms / on.threads) if is_arm else 0,
     )
     return CompiledStage(entry=entry, files=files)
 

@@ -140,6 +140,7 @@ struct DeviceSet {
   std::vector<Device*> devices;             // borrowed; all use the same memory
   std::chrono::milliseconds time_limit{0};  // of one run; 0: kModelledTimes the modelled time, but
   std::chrono::milliseconds least_time_limit{10'000};  // not less than this
+  bool board_time = false;  // ARM stages take at least their modelled time, as these devices do
 
   static constexpr int kModelledTimes = 20;
 

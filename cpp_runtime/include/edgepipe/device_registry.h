@@ -71,6 +71,7 @@ struct DeviceKind {
   bool injects_faults = false;      // uses DeviceRequest::faults
   bool shares = false;              // several processes can use its devices: NAME:shared
   bool programmable_logic = false;  // the session compares the record of the FPGA's content first
+  bool board_time = false;          // runs take their modelled time; ARM stages then do so, too
   /// Whether this machine has such a device; empty for kinds that run anywhere.
   std::function<bool()> present = {};
   /// Opens the devices. May block.

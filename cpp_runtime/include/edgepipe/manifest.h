@@ -6,6 +6,7 @@
 // postprocessing exists, and every file that it refers to is in `files`.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -30,6 +31,7 @@ struct StageSpec {
   std::vector<int> cores;           // of its threads, from the board's file; empty: none
   std::size_t threads = 1;          // 1: on any of `cores`; more: one per core
   int realtime_priority = 0;        // of its threads; 0: the normal scheduler
+  std::chrono::microseconds modelled_time{0};  // of a run on the board's cores; 0: not modelled
 };
 
 /// Where a picture lies in the network's input: scaled to `fitted_width` x `fitted_height` pixels,

@@ -32,6 +32,7 @@ class Session {
   /// The devices of the VTA stages and the memory of a pipeline's slots.
   struct Hardware : DeviceGroup {
     std::string name = "none";  // the kind of the devices; none if no stage needs one
+    bool board_time = false;    // of the kind that was asked for, see DeviceSet
 
     [[nodiscard]] DeviceSet device_set(std::chrono::milliseconds time_limit) const;
   };

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t kFormat = 2;
 constexpr std::size_t kMostSlots = 1024;
+constexpr std::uint64_t kMostModelledMicroseconds = 3'600'000'000;
 constexpr std::array<std::pair<std::string_view, std::size_t>, 5> kDtypes = {
     {{"uint8", 1}, {"int8", 1}, {"int16", 2}, {"int32", 4}, {"float32", 4}}};
 constexpr std::array<std::string_view, 3> kLayouts = {"nchw", "nhwc", "vta"};
@@ -106,6 +107,14 @@ void read_stages(JsonReader& reader, Manifest& manifest) {
         item.fail("realtime_priority", "found " + std::to_string(priority) + ", expected 0 to 99");
       }
       stage.realtime_priority = static_cast<int>(priority);
+    }
+    if (item.has("modelled_us")) {
+      const std::uint64_t modelled = item.whole("modelled_us");
+      if (modelled > kMostModelledMicroseconds) {
+        item.fail("modelled_us", "found " + std::to_string(modelled) + ", expected 0 to " +
+                                     std::to_string(kMostModelledMicroseconds) + ", an hour");
+      }
+      stage.modelled_time = std::chrono::microseconds(modelled);
     }
     stage.reads = tensors_of(item, "inputs", manifest);
     stage.writes = tensors_of(item, "outputs", manifest);

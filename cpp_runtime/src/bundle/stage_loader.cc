@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "emulation/timed_stage.h"
 #include "stage/arm_stage.h"
 #include "stage/vta_stage.h"
 
@@ -68,6 +69,9 @@ Result<StageNode> StageLoader::load(const Bundle& bundle, const StageSpec& spec)
       spec.kind == "vta" ? load_vta(bundle, spec) : load_arm(bundle, spec, spec.folder);
   if (!stage.ok()) return stage.status().with_context(spec.folder);
   node.stage = *std::move(stage);
+  if (devices_.board_time && spec.modelled_time.count() > 0) {
+    node.stage = std::make_unique<TimedStage>(std::move(node.stage), spec.modelled_time);
+  }
   if (!spec.fallback.empty()) {
     Result<std::unique_ptr<Stage>> fallback = load_arm(bundle, spec, spec.fallback);
     if (!fallback.ok()) return fallback.status().with_context(spec.fallback);

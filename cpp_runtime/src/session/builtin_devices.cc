@@ -103,6 +103,7 @@ std::vector<DeviceKind> builtin_devices() {
        .open = open_simulators},
       {.name = "timed",
        .help = "the simulator, slowed down to the board's speed by its timing model",
+       .board_time = true,
        .open = open_timed},
       {.name = "uio",
        .help = "this machine's accelerator",

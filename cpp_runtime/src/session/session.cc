@@ -52,7 +52,12 @@ Result<std::unique_ptr<Session>> Session::open(const std::filesystem::path& path
 Result<Session::Hardware> Session::open_hardware(const Bundle& bundle, const Options& options) {
   const Fingerprint& fingerprint = bundle.manifest().fingerprint;
   if (Status status = check_version(fingerprint); !status.ok()) return status;
+  const DeviceRegistry& registry = DeviceRegistry::instance();
+  const DeviceChoice& choice = options.device;
+  Result<DeviceKind> kind = registry.find(choice.kind == "auto" ? registry.detect() : choice.kind);
+  if (!kind.ok()) return kind.status();
   Hardware hardware;
+  hardware.board_time = kind->board_time;
   if (!bundle.needs_device()) {
     Result<std::unique_ptr<HostMemory>> memory =
         HostMemory::create({.arena_bytes = options.memory_bytes});
@@ -60,10 +65,6 @@ Result<Session::Hardware> Session::open_hardware(const Bundle& bundle, const Opt
     hardware.own_memory = *std::move(memory);
     return hardware;
   }
-  const DeviceRegistry& registry = DeviceRegistry::instance();
-  const DeviceChoice& choice = options.device;
-  Result<DeviceKind> kind = registry.find(choice.kind == "auto" ? registry.detect() : choice.kind);
-  if (!kind.ok()) return kind.status();
   if (!options.faults.empty() && !kind->injects_faults) {
     return Status(Code::kInvalidArgument, "device '" + kind->name + "' cannot inject faults");
   }
@@ -87,7 +88,10 @@ Result<Session::Hardware> Session::open_hardware(const Bundle& bundle, const Opt
 }
 
 DeviceSet Session::Hardware::device_set(std::chrono::milliseconds time_limit) const {
-  DeviceSet set{.devices = {}, .time_limit = time_limit, .least_time_limit = least_time_limit};
+  DeviceSet set{.devices = {},
+                .time_limit = time_limit,
+                .least_time_limit = least_time_limit,
+                .board_time = board_time};
   for (const std::unique_ptr<Device>& device : devices) set.devices.push_back(device.get());
   return set;
 }

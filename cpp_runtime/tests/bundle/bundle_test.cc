@@ -229,6 +229,9 @@ TEST_F(BundleTest, ManifestErrorsNameFieldFoundAndExpected) {
               HasSubstr("cores: found 18446744073709551615, expected an integer of 64 bits"));
   EXPECT_THAT(message([](json& m) { m["stages"][0]["realtime_priority"] = 100; }),
               HasSubstr("stages[0].realtime_priority: found 100, expected 0 to 99"));
+  EXPECT_THAT(message([](json& m) { m["stages"][0]["modelled_us"] = 3'600'000'001; }),
+              HasSubstr("stages[0].modelled_us: found 3600000001, expected 0 to 3600000000, an "
+                        "hour"));
   EXPECT_THAT(message([](json& m) { m["tensors"][1]["bytes"] = "12"; }),
               HasSubstr("manifest.json: tensors[1].bytes: found \"12\", expected a whole number"));
   EXPECT_THAT(message([](json& m) { m["tensors"][1]["bytes"] = 64; }),

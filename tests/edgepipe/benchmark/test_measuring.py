@@ -73,13 +73,15 @@ def test_the_prediction_is_the_reports(measured: Benchmark, bundle: Path) -> Non
     assert vta.ms == pytest.approx(1e3 * vta.cycles / report.clock_hz)
 
 
-def test_a_timed_run_takes_the_accelerators_time(bundle: Path) -> None:
+def test_a_timed_run_takes_the_boards_time(bundle: Path) -> None:
+    """Stages on ARM have theirs in whole microseconds."""
     found = measure(bundle, options(timed=True))
-    (vta,) = (stage for stage in found.prediction.stages if stage.device == "vta")
+    predicted = {stage.name: stage.ms for stage in found.prediction.stages}
+    assert {stage.device for stage in found.prediction.stages} == {"arm", "vta"}
     for run in found.runs:
         assert run.device == "timed"
-        (busy,) = (stage.busy for stage in run.statistics.stages if stage.name == vta.name)
-        assert busy.min_ms >= vta.ms
+        for stage in run.statistics.stages:
+            assert stage.busy.min_ms >= predicted[stage.name] - 1e-3
 
 
 def test_sensors_are_read_where_there_are_any(bundle: Path, tmp_path: Path) -> None:
