@@ -43,10 +43,12 @@ class Job:
 class FarmOptions:
     """How boards measure: on ``device``, ``repeat`` runs at once (``Runner.least_us``).
 
-    ``limit_s`` is how long one run of a range may take.
+    ``limit_s`` is how long one run of a range may take. Kernels are compiled for ``architecture``,
+    which in a trial need not be the board's.
     """
 
     board: Board
+    architecture: str
     device: str
     repeat: int
     limit_s: float
@@ -153,13 +155,11 @@ class Farm:
             machine = session.info()
             trial = self.options.device != "auto"
             found = check_machine(machine, self.options.board, trial=trial)
-            if found != self.options.board.architecture:
+            if found != self.options.architecture:
                 raise BoardError(
-                    f"a trial measures the cores of this machine, which is {found}, but board "
-                    f"{self.options.board.name} is {self.options.board.architecture}",
-                    hint="name a board's file with the architecture of this machine",
-                    option="board",
-                    value="FILE",
+                    f"{machine['host']} is {found}, but the kernels of this trial are for "
+                    f"{self.options.architecture}",
+                    hint="offer only machines with the architecture of this one",
                 )
         except BaseException:
             session.close()

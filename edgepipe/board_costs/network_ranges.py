@@ -35,11 +35,15 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredNetwork:
-    """A network on a board, whose ranges are measured."""
+    """A network on a board, whose ranges are measured.
+
+    Kernels are compiled for ``architecture``, the board's or that of a machine in its place.
+    """
 
     quantized: QuantizedNetwork
     check: VtaCheck
     board: Board
+    architecture: str
 
     def singles(self) -> Iterator[Work]:
         """Yield every operator alone, on each device that can run it."""
@@ -99,8 +103,9 @@ class MeasuredNetwork:
         Raises CodegenError if its kernels cannot be compiled, BundleError if it cannot be written.
         """
         assert work.stage is not None
-        bundle = ProbeBundle("range", self.board, self.board.architecture)
-        bundle.add_range("range", work.stage, work.part.layouts, work.program)
+        bundle = ProbeBundle("range", self.board, self.architecture)
+        modelled_us = round(self.modelled_us(work)) if work.program is None else 0
+        bundle.add_range("range", work.stage, work.part.layouts, work.program, modelled_us)
         return bundle.write(path)
 
     def _arranged(self, objective: str, measured: MeasuredCosts) -> Arrangement:

@@ -69,11 +69,17 @@ class ProbeBundle:
         self._add(name, "arm", list(probe.inputs), [output], artifact.write)
 
     def add_range(
-        self, name: str, stage: StageModule, layouts: Mapping[str, str], program: Program | None
+        self,
+        name: str,
+        stage: StageModule,
+        layouts: Mapping[str, str],
+        program: Program | None,
+        modelled_us: int,
     ) -> None:
         """Add a stage of a network: a program of the accelerator, or kernels compiled here.
 
-        ``layouts`` are those of its tensors. Raises CodegenError if kernels cannot be compiled.
+        ``layouts`` are those of its tensors, ``modelled_us`` the time of kernels on the board by
+        its file. Raises CodegenError if kernels cannot be compiled.
         """
         main = read_main(stage.module)
         types = {each.name: (each.shape, each.dtype) for each in main.params}
@@ -97,7 +103,7 @@ class ProbeBundle:
             output_layouts=blocked(outputs),
             arches=[self._architecture],
         )
-        self._add(name, "arm", inputs, outputs, artifact.write)
+        self._add(name, "arm", inputs, outputs, artifact.write, modelled_us)
 
     def write(self, path: Path) -> Path:
         """Write the bundle to ``path``; return it. Raises BundleError."""
@@ -143,6 +149,7 @@ class ProbeBundle:
         inputs: Sequence[str],
         outputs: Sequence[str],
         save: Callable[[Path], None],
+        modelled_us: int = 0,
     ) -> None:
         folder = f"stages/{len(self._stages)}_{kind}"
         with scratch.folder("probe") as work:
@@ -158,6 +165,7 @@ class ProbeBundle:
                 inputs=tuple(inputs),
                 outputs=tuple(outputs),
                 cores=threads.cores[turn : turn + 1],
+                modelled_us=modelled_us,
             )
         )
         self._written += outputs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,11 @@ class Runner:
             if least > _SETTLED * before:
                 break
         return least, ""
+
+
+def this_architecture() -> str:
+    """Return the architecture of this machine, on which a trial runs."""
+    return MACHINES.get(platform.machine(), platform.machine())
 
 
 def check_machine(machine: Mapping[str, Any], board: Board, *, trial: bool) -> str:

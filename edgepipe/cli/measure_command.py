@@ -30,7 +30,8 @@ The board's file states the accelerator. Its [timing] and [arm_timing] are repla
 not measured: bus_bytes, burst_bytes, load_rows, the bursts of stores and the cores' clock_hz.
 
 --timed is a trial without a board: the simulator takes the time that the board's file states, so
-the costs of that file must come out. The cores' costs are then those of this machine.
+the costs of that file must come out. The cores' costs are then those of this machine; with
+--network, kernels take the time that the file states, too, if this machine is fast enough.
 
 With --network, the operators of a network are measured instead: each alone, on the cores and on the
 accelerator, and the stages of the best splits. The output is then a file of costs for --costs of

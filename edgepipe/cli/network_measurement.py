@@ -15,7 +15,7 @@ from edgepipe.board_costs.farm import FarmOptions
 from edgepipe.board_costs.network_measuring import NetworkCosts
 from edgepipe.board_costs.network_measuring import measure_network as measure
 from edgepipe.board_costs.network_ranges import MeasuredNetwork
-from edgepipe.board_costs.runner import TRIAL
+from edgepipe.board_costs.runner import TRIAL, this_architecture
 from edgepipe.cli.console import ConsoleProgress, print_line
 from edgepipe.cli.rpc_command import server_of
 from edgepipe.errors import BoardError, RpcError
@@ -30,6 +30,7 @@ def measure_network(options: argparse.Namespace) -> int:
     """Measure the network that the options name, write the file of costs and print them."""
     output: Path = options.output
     board = boards.load(options.board)
+    architecture = this_architecture() if options.timed else board.architecture
     costs = CostFile.open(output, board.name, trial=options.timed)
     if options.retry:
         costs = without_failures(costs)
@@ -39,6 +40,7 @@ def measure_network(options: argparse.Namespace) -> int:
         quantized=found.quantized,
         check=recipe.vta_check(found.quantized, found.network, board),
         board=board,
+        architecture=architecture,
     )
     with _boards(options) as (connect, count):
         measured = measure(
@@ -48,6 +50,7 @@ def measure_network(options: argparse.Namespace) -> int:
             costs,
             FarmOptions(
                 board=board,
+                architecture=architecture,
                 device=TRIAL if options.timed else "auto",
                 repeat=options.repeat,
                 limit_s=float(options.limit),

@@ -1,8 +1,9 @@
 #include "emulation/timed_device.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
+
+#include "emulation/board_time.h"
 
 namespace edgepipe {
 
@@ -21,7 +22,7 @@ Status TimedDevice::run_checked(const Submission& submission) {
   if (!turn.ok()) return turn.status();
   const Clock::time_point began = Clock::now();
   if (Status status = inner_->run(submission); !status.ok()) return status;
-  std::this_thread::sleep_until(began + std::min(submission.modelled_time, submission.time_limit));
+  sleep_until_board_time(began + std::min(submission.modelled_time, submission.time_limit));
   if (submission.modelled_time <= submission.time_limit) return {};
   return {Code::kDeadline, "the program's modelled time exceeds the time limit",
           "allow the device more time"};

@@ -5,8 +5,8 @@
 //
 // A run ends when the inner device has finished it and the program's modelled time has passed since
 // its turn began, whichever is later. Meanwhile other stages wait, as they do for the accelerator.
-// A pipeline then has the board's timing if this machine is fast enough. TimedStage does the same for
-// ARM stages.
+// A pipeline then has the board's timing if this machine is fast enough. TimedStage does the same
+// for ARM stages.
 #pragma once
 
 #include <memory>

@@ -21,6 +21,8 @@ from tvm.rpc.tracker import Tracker
 
 from edgepipe import boards, rpc
 from edgepipe.board_costs.network_ranges import MeasuredNetwork
+from edgepipe.bundle import storage
+from edgepipe.cli import network_measurement
 from edgepipe.partition.measured.cost_file import CostFile, read
 from edgepipe.rpc.link import Link, RpcServer
 from edgepipe.rpc.session import Session
@@ -63,6 +65,15 @@ def board_file(folder: Path, clock_hz: int, architecture: str = "x86_64") -> Pat
     return path
 
 
+def ranges_on(network: Path, board: boards.Board) -> MeasuredNetwork:
+    return MeasuredNetwork(
+        quantized=rehearsed(network).quantized,
+        check=check_of(network, board),
+        board=board,
+        architecture="x86_64",
+    )
+
+
 def with_times(folder: Path, network: Path, board: Path, *left: str) -> Path:
     """Write a file that lacks only the times of the VTA, or of its operators ``left``.
 
@@ -76,8 +87,7 @@ def with_times(folder: Path, network: Path, board: Path, *left: str) -> Path:
             made.add(entry(part, known, SLOW_US))
         elif left and part.names[0] not in left:
             made.add(entry(part, known, 1.0))
-    quantized = rehearsed(network).quantized
-    ranges = MeasuredNetwork(quantized=quantized, check=check_of(network, known), board=known)
+    ranges = ranges_on(network, known)
     for work in ranges.stages(made):
         if work.part.device == "arm":
             made.add(entry(work.part, known, SLOW_US))
@@ -272,15 +282,32 @@ def test_a_tracker_that_cannot_be_used_is_named(
     assert not costs.exists()
 
 
-def test_a_trial_needs_a_board_with_the_processor_of_this_machine(
-    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trial_measures_for_a_board_with_another_processor(network: Path, tmp_path: Path) -> None:
     board = board_file(tmp_path, 200_000, "aarch64")
-    code = run(*arguments(network, board, tmp_path / "costs.toml"))
-    message = "a trial measures the cores of this machine, which is x86_64, but board known is"
-    assert_fails(
-        capsys,
-        code,
-        message,
-        "name a board's file with the architecture of this machine: --board FILE",
-    )
+    costs = with_times(tmp_path, network, board, "conv1")
+    assert run(*arguments(network, board, costs)) == 0
+    assert measured(costs)
+
+
+def test_kernels_of_a_trial_are_for_this_machine_and_take_the_boards_time(
+    network: Path, tmp_path: Path
+) -> None:
+    known = boards.load(str(board_file(tmp_path, 200_000, "aarch64")))
+    ranges = ranges_on(network, known)
+    work = next(w for w in ranges.singles() if w.part.device == "arm" and w.part.names == ("stem",))
+    manifest = storage.read_manifest(ranges.write(ranges.compiled(work), tmp_path / "range"))
+    assert manifest.architectures == ("x86_64",)
+    (stage,) = manifest.stages
+    assert stage.modelled_us == round(ranges.modelled_us(work)) > 0
+
+
+def test_a_trial_on_machines_of_another_architecture_is_refused(
+    network: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(network_measurement, "this_architecture", lambda: "armhf")
+    code = run(*arguments(network, board_file(tmp_path, 200_000), tmp_path / "costs.toml"))
+    message = "is x86_64, but the kernels of this trial are for armhf"
+    assert_fails(capsys, code, message, "offer only machines with the architecture of this one")
