@@ -56,7 +56,10 @@ def layer_ms(layer: Layer, board: Board) -> float:
     timing = board.arm_timing
     if isinstance(layer, Conv | TransposedConv):
         pixels = layer.output if isinstance(layer, Conv) else layer.input
-        macs = layer.weight.size * pixels.height * pixels.width
+        weights = layer.weight.size
+        if isinstance(layer, Conv):
+            weights += sum(projection.weight.size for projection in layer.projections)
+        macs = weights * pixels.height * pixels.width
         rate = timing.depthwise_macs_per_cycle if is_depthwise(layer) else timing.macs_per_cycle
         cycles = macs / rate
     elif isinstance(layer, Table):

@@ -54,6 +54,16 @@ def _extents(constants: records.Int32Array) -> Size:
     return channels, height, width
 
 
+def reads_aside(layer: records.Conv | records.TransposedConv, name: str) -> bool:
+    """Return whether a convolution reads a tensor as a term or through a projection."""
+    return name in _projected(layer) or any(term.tensor.name == name for term in layer.terms)
+
+
+def _projected(layer: records.Layer) -> list[str]:
+    """Return the tensors that a convolution reads through projections."""
+    return [p.tensor.name for p in layer.projections] if isinstance(layer, records.Conv) else []
+
+
 @dataclass(slots=True, kw_only=True)
 class Chains:
     """Which operators of a stage kernels compute on the way, and the parts of kernels for them.
@@ -127,10 +137,10 @@ class Chains:
         if not isinstance(layer, Accumulating) or layer.epilogue.leaky is not None:
             return False
         tensors = layer_inputs(layer)
-        if (
-            isinstance(layer, records.Conv | records.TransposedConv)
-            and layer.input.name == spec.name
-        ):
+        convolved = _projected(layer)
+        if isinstance(layer, records.Conv | records.TransposedConv):
+            convolved.append(layer.input.name)
+        if spec.name in convolved:  # each of its elements is read by many others
             return False
         sizes = {(t.channels, t.height, t.width) for t in tensors if t.name == spec.name}
         out = layer.output

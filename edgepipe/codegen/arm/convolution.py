@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgepipe.codegen.arm.epilogue import Tail
+from edgepipe.codegen.arm.epilogue import NoTail, Tail
 from edgepipe.codegen.arm.intrinsics import InstructionSet, Step
 from edgepipe.codegen.arm.layouts import View
 from edgepipe.codegen.arm.staging import Staging
@@ -79,7 +79,7 @@ class ConvolutionKernel:
 
     input: View
     is_camera: bool
-    tail: Tail
+    tail: Tail | NoTail
     y: Axis
     x: Axis
     groups: int
@@ -310,7 +310,7 @@ def transposed_taps(layer: TransposedConv) -> Int8Array:
 
 
 def convolution(
-    layer: Conv | TransposedConv, source: View, tail: Tail, *, is_camera: bool
+    layer: Conv | TransposedConv, source: View, tail: Tail | NoTail, *, is_camera: bool
 ) -> tuple[ConvolutionKernel, Int8Array]:
     """Return the kernel of a layer that is not depthwise, and its packed weights.
 

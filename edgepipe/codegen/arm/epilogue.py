@@ -91,6 +91,25 @@ class Tail:
         return value
 
 
+@dataclass(frozen=True, slots=True)
+class NoTail:
+    """The end of a kernel whose accumulators, int32 in ``output``, another one adds to its own."""
+
+    output: View
+
+    def memory(self) -> list[View]:
+        """Return no pictures: it reads none."""
+        return []
+
+    def placeholders(self) -> list[Tensor]:
+        """Return no parameters."""
+        return []
+
+    def apply(self, acc: Expr, params: Iterator[Tensor], c: Expr, y: Expr, x: Expr) -> Expr:
+        """Return the accumulator; those of padding lanes are zero."""
+        return acc
+
+
 def tail_constants(
     epilogue: Epilogue, lanes: int, table: Table | None = None
 ) -> list[Int32Array | Int8Array]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from edgepipe.codegen.arm import foreign
-from edgepipe.codegen.arm.chains import Chains, Pointwise
+from edgepipe.codegen.arm.chains import Chains, Pointwise, reads_aside
 from edgepipe.codegen.arm.channelwise import (
     ConcatKernel,
     CopyKernel,
@@ -20,12 +20,13 @@ from edgepipe.codegen.arm.channelwise import (
     resize,
 )
 from edgepipe.codegen.arm.convolution import convolution, sum_weights
-from edgepipe.codegen.arm.epilogue import Tail
+from edgepipe.codegen.arm.epilogue import NoTail, Tail, padded
 from edgepipe.codegen.arm.generic import FlatCopyKernel, generic_module, lower_generic
 from edgepipe.codegen.arm.kernels import Kernel
 from edgepipe.codegen.arm.layouts import NCHW, NHWC, PIXELS, Layout, Nchw, View
 from edgepipe.codegen.arm.plan import Operand, PlanBuilder
 from edgepipe.codegen.arm.pointwise import PointwiseKernel
+from edgepipe.codegen.arm.sources import InMemory
 from edgepipe.errors import FAULT, CodegenError
 from edgepipe.partition.foreign import ForeignCall
 from edgepipe.partition.operator import Operator
@@ -34,15 +35,9 @@ from edgepipe.tvm_adapter import IRModule, Main, Tensor
 from vta_stages.layers import records
 
 
-def _has_projections(layer: records.Layer | None) -> bool:
-    """Return whether the layer has projections, which only generic operators compute."""
-    return isinstance(layer, records.Conv) and bool(layer.projections)
-
-
 def _generic(operators: Sequence[Operator]) -> set[str]:
     """Return the operators that TVM lowers; picks for these alone are among them."""
     found = {o.name for o in operators if o.layer is None and o.kind == "generic"}
-    found |= {o.name for o in operators if _has_projections(o.layer)}
     for operator in reversed(operators):
         readers = [o.name for o in operators if operator.output in o.inputs]
         if isinstance(operator.layer, records.Pick) and readers and found.issuperset(readers):
@@ -232,9 +227,8 @@ class Lowering:
             layer = layers[0]
             if (
                 isinstance(layer, records.Conv | records.TransposedConv)
-                and not _has_projections(layer)
+                and not reads_aside(layer, operator.output)
                 and readers[0].name not in self._foreign
-                and all(term.tensor.name != operator.output for term in layer.terms)
             ):
                 self._tables[operator.output] = (frame, table)
                 return
@@ -271,9 +265,15 @@ class Lowering:
         return self.plan.add_constant(array)
 
     def lower_conv(self, layer: records.Conv | records.TransposedConv) -> None:
-        """Add the kernel of a convolution: depthwise, or with runs of taps."""
+        """Add the kernel of a convolution: depthwise, or with runs of taps.
+
+        Each projection is a kernel before it, whose accumulators are one more term.
+        """
         sources, view, is_camera = self._source(layer.input.name)
         end = self._end(layer)
+        if isinstance(layer, records.Conv):
+            for projection in layer.projections:
+                end = self._with_projection(layer, projection, end)
         kernel: Kernel
         if isinstance(layer, records.Conv) and is_depthwise(layer):
             kernel, weights = depthwise(layer, view, end.tail, is_camera=is_camera)
@@ -282,6 +282,31 @@ class Lowering:
             kernel, weights = convolution(layer, view, end.tail, is_camera=is_camera)
             constants = [self._constant(weights), self._constant(sum_weights(weights))]
         self._call_to_end(layer.name, kernel, [*sources, *constants], end)
+
+    def _with_projection(
+        self, layer: records.Conv, projection: records.Projection, end: _End
+    ) -> _End:
+        """Add the kernel of a projection; return the end of the kernel that adds its sums."""
+        operand, view = self._picture(projection.tensor.name)
+        sums = replace(end.tail.output, dtype="int32")
+        alone = replace(
+            layer,
+            input=projection.tensor,
+            weight=projection.weight[:, :, None, None],
+            stride=projection.stride,
+            padding=(0, 0, 0, 0),
+            dilation=(1, 1),
+            groups=1,
+            terms=(),
+            projections=(),
+        )
+        kernel, weights = convolution(alone, view, NoTail(sums), is_camera=False)
+        made = self.plan.add_temporary("int32", sums.shape)
+        constants = [self._constant(weights), self._constant(sum_weights(weights))]
+        self._call(layer.name, kernel, [operand, *constants, made])
+        once = self._constant(padded(np.ones(sums.channels, np.int32), sums.lanes))
+        tail = replace(end.tail, terms=(InMemory(sums), *end.tail.terms))
+        return replace(end, tail=tail, args=(made, once, *end.args))
 
     # ---- chains of operators that compute elements from those at their place ------------------
 

@@ -138,8 +138,29 @@ def random_weights(draw, shape):
 
 
 @st.composite
+def projections(draw, channels, height, width):
+    """Projections of pictures p0, p1... that are as large as their strides allow."""
+    found = []
+    for number in range(draw(st.sampled_from([0, 0, 1, 2]))):
+        inputs = draw(CHANNELS)
+        stride = (draw(st.integers(1, 3)), draw(st.integers(1, 2)))
+        sizes = [
+            (size - 1) * step + draw(st.integers(1, step))
+            for size, step in zip((height, width), stride, strict=True)
+        ]
+        found.append(
+            records.Projection(
+                tensor=spec(f"p{number}", inputs, *sizes),
+                weight=random_weights(draw, (channels, inputs)),
+                stride=stride,
+            )
+        )
+    return tuple(found)
+
+
+@st.composite
 def convolutions(draw):
-    """Dense, grouped and depthwise convolutions with residual terms."""
+    """Dense, grouped and depthwise convolutions with residual terms and projections."""
     groups = draw(st.sampled_from([1, 1, 2, 3, "depthwise"]))
     if groups == "depthwise":
         groups = inputs = outputs = draw(CHANNELS)
@@ -167,6 +188,7 @@ def convolutions(draw):
         dilation=dilation,
         groups=groups,
         terms=draw(terms(outputs, *sizes)),
+        projections=draw(projections(outputs, *sizes)),
     )
 
 

@@ -20,6 +20,7 @@ from vta_stages.layers.records import (
     MaxPool,
     Pick,
     Product,
+    Projection,
     Resize,
     Sum,
     Table,
@@ -87,6 +88,11 @@ def network(rng):
             weight=weights(-128, 16, 20, 1, 1),
             epilogue=epilogue(16),
             terms=(emphasis,),
+            projections=(
+                Projection(
+                    tensor=spec("image", 3, 20, 24), weight=weights(-128, 16, 3), stride=(2, 2)
+                ),
+            ),
         ),
         MaxPool(name="small", input=deep, output=small, kernel=(2, 2), stride=(2, 2)),
         TransposedConv(

@@ -1,5 +1,6 @@
 """Whole ARM stages: fused input table, generic tails, layouts at the boundary, files and errors."""
 
+import dataclasses
 import json
 from itertools import pairwise
 
@@ -90,7 +91,7 @@ def test_the_first_convolution_is_one_kernel_from_camera_bytes_to_accelerator_bl
     np.testing.assert_array_equal(found["features"], expected)
 
 
-def test_a_convolution_with_a_projection_is_compiled_as_a_generic_operator(frame_stage, tmp_path):
+def test_a_projection_is_a_kernel_whose_sums_the_convolution_adds(frame_stage, tmp_path):
     write_layer(frame_stage, first_convolution())
     last = Conv(
         name="last",
@@ -113,11 +114,38 @@ def test_a_convolution_with_a_projection_is_compiled_as_a_generic_operator(frame
         tmp_path, module, {"frame": FRAME}, output_layouts={"last": Blocks(block=16)}
     )
     kernels_called = [c.split("_")[0] for c in calls(artifact)]
-    assert kernels_called[:2] == ["input", "convolution"]
-    assert "generic" in kernels_called
+    assert kernels_called == ["input", "convolution", "convolution", "convolution"]
     expected = packed(Blocks(block=16), run_module(module, {"frame": FRAME})["last"])
     expected[0, ..., 12:] = 0  # padding lanes
     np.testing.assert_array_equal(found["last"], expected)
+
+
+def test_a_sum_that_a_projection_reads_has_a_kernel_of_its_own(frame_stage, tmp_path):
+    """Each of its elements goes into many sums, also if it has the size of the result."""
+    first = first_convolution()
+    write_layer(frame_stage, first)
+    picture = first.output
+    doubled = dataclasses.replace(picture, name="doubled")
+    term = Term(tensor=picture, factor=np.full(20, 2, np.int32))
+    write_layer(
+        frame_stage, Sum(name="doubled", output=doubled, terms=(term,), epilogue=epilogue(20))
+    )
+    last = Conv(
+        name="last",
+        input=picture,
+        output=dataclasses.replace(picture, name="last"),
+        weight=RNG.integers(-127, 128, (20, 20, 1, 1)).astype(np.int8),
+        epilogue=epilogue(20),
+        projections=(
+            Projection(tensor=doubled, weight=RNG.integers(-127, 128, (20, 20)).astype(np.int8)),
+        ),
+    )
+    write_layer(frame_stage, last)
+    module = frame_stage.finish(["last"])
+    artifact, found = run(tmp_path, module, {"frame": FRAME})
+    kernels_called = [c.split("_")[0] for c in calls(artifact)]
+    assert kernels_called[:3] == ["convolution", "sum", "convolution"]
+    np.testing.assert_array_equal(found["last"], run_module(module, {"frame": FRAME})["last"])
 
 
 def bent(name, source):
