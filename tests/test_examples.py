@@ -178,8 +178,12 @@ def test_an_example_explains_the_problem(command: str) -> None:
 
 def test_a_split_by_measured_costs_is_compared(tmp_path: Path) -> None:
     printed = run_as_documented("examples/choose_split.py", {"build/splits": tmp_path})
+    names = ("shipped", "board", "network")
     assert {path.name for path in tmp_path.iterdir()} == {
-        *("shipped.edgepipe", "shipped.json", "measured.toml", "measured.edgepipe"),
-        "measured.json",
+        *(f"{name}.edgepipe" for name in names),
+        *(f"{name}.json" for name in names),
+        *("board.toml", "costs.toml"),
     }
-    assert printed.count("all outputs bit-equal to the golden ones") == 2
+    assert printed.count("all outputs bit-equal to the golden ones") == 3
+    for name in names:
+        assert re.search(f"^{name}: .* stages, .*, the same bits$", printed, re.MULTILINE), name
