@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "emulation/timed_stage.h"
 #include "stage/arm_stage.h"
+#include "stage/timed_stage.h"
 #include "stage/vta_stage.h"
 
 namespace edgepipe {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "emulation/board_time.h"
+#include "base/precise_sleep.h"
 
 namespace edgepipe {
 
@@ -22,7 +22,7 @@ Status TimedDevice::run_checked(const Submission& submission) {
   if (!turn.ok()) return turn.status();
   const Clock::time_point began = Clock::now();
   if (Status status = inner_->run(submission); !status.ok()) return status;
-  sleep_until_board_time(began + std::min(submission.modelled_time, submission.time_limit));
+  precise_sleep_until(began + std::min(submission.modelled_time, submission.time_limit));
   if (submission.modelled_time <= submission.time_limit) return {};
   return {Code::kDeadline, "the program's modelled time exceeds the time limit",
           "allow the device more time"};

@@ -1,9 +1,9 @@
-#include "emulation/timed_stage.h"
+#include "stage/timed_stage.h"
 
 #include <utility>
 
+#include "base/precise_sleep.h"
 #include "edgepipe/sync.h"
-#include "emulation/board_time.h"
 
 namespace edgepipe {
 
@@ -26,7 +26,7 @@ Status TimedStage::bind(std::size_t slot, std::span<const BufferView> inputs,
 Status TimedStage::run(std::size_t slot) {
   const Clock::time_point began = Clock::now();
   if (Status status = inner_->run(slot); !status.ok()) return status;
-  sleep_until_board_time(began + modelled_time_);
+  precise_sleep_until(began + modelled_time_);
   return {};
 }
 

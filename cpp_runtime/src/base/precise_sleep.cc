@@ -1,4 +1,4 @@
-#include "emulation/board_time.h"
+#include "base/precise_sleep.h"
 
 #include <sys/prctl.h>
 
@@ -6,7 +6,7 @@
 
 namespace edgepipe {
 
-void sleep_until_board_time(Clock::time_point time) {
+void precise_sleep_until(Clock::time_point time) {
   prctl(PR_SET_TIMERSLACK, 1);  // nanoseconds, of this thread; failure only costs precision
   std::this_thread::sleep_until(time);
 }

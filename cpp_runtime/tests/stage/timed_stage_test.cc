@@ -1,4 +1,4 @@
-#include "emulation/timed_stage.h"
+#include "stage/timed_stage.h"
 
 #include <gtest/gtest.h>
 
