@@ -2,9 +2,8 @@
 
 The second split follows what the board's accelerator and cores take in general
 (`edgepipe measure`), the third what this network's operators and stages take there (`--network`).
-All bundles run on the
-board, with the same bits. Without --host this machine stands in for it: the accelerator is the
-simulator at the modelled speed, and the cores are this machine's.
+All bundles run on the board, with the same bits. Without --host this machine stands in for it: the
+accelerator is the simulator at the modelled speed, and the cores are this machine's.
 
     python examples/choose_split.py examples/fmnist_resnet8.onnx \
         --calib examples/calibration --output build/splits

@@ -97,10 +97,6 @@ class NoTail:
 
     output: View
 
-    def memory(self) -> list[View]:
-        """Return no pictures: it reads none."""
-        return []
-
     def placeholders(self) -> list[Tensor]:
         """Return no parameters."""
         return []

@@ -12,6 +12,7 @@ from edgepipe import boards
 from edgepipe.partition.arm_cost import is_depthwise, layer_ms, operator_ms
 from edgepipe.partition.operator import Operator
 from edgepipe.tvm_adapter import Binding
+from vta_stages.layers.records import Conv, Projection, TensorSpec
 
 BOARD = dataclasses.replace(
     boards.load("ultra96"),
@@ -32,6 +33,16 @@ def test_layers_cost_by_their_multiplications_or_their_elements() -> None:
     assert layer_ms(conv("c", "x", 16, 16, 10).layer, BOARD) == 9 * 16 * 100 / 0.5
     assert operator_ms(table("t", "x", 16, 10), BOARD) == 16 * 100 * 3
     assert operator_ms(product("p", "x", "y", 16, 10), BOARD) == 16 * 100 * 5
+
+
+def test_a_projection_costs_its_own_multiplications() -> None:
+    layer = conv("c", "x", 16, 1, 10).layer
+    assert isinstance(layer, Conv)
+    picture = TensorSpec(name="p", channels=8, height=20, width=20)
+    weight = np.ones((16, 8), np.int8)
+    projection = Projection(tensor=picture, weight=weight, stride=(2, 2))
+    both = dataclasses.replace(layer, projections=(projection,))
+    assert layer_ms(both, BOARD) - layer_ms(layer, BOARD) == 8 * 16 * 100 / 4
 
 
 def call(op: str, shape: tuple[int, ...], *args: object) -> Operator:
