@@ -12,6 +12,8 @@ from small_networks import Builder
 
 TOKENS = HEIGHT * WIDTH
 HEADS, EACH = 2, 4
+DOWN, ACROSS = HEIGHT // 4, WIDTH // 4
+WINDOW = 16  # pixels of a window of 4x4
 SHARP = 3.0
 """The standard deviation of weights of queries and keys: with it, few tokens get most weight."""
 
@@ -414,6 +416,110 @@ def by_subscripts(b: Builder, u: str, v: str) -> str:
     return p("Reshape", x, p.integers(1, CHANNELS, HEIGHT, WIDTH))
 
 
+def _windows(p: Parts, u: str) -> str:
+    """Cut a picture into tokens of windows, [n, 16, c]."""
+    x = p("Transpose", u, perm=[0, 2, 3, 1])
+    x = p("Reshape", x, p.integers(1, DOWN, 4, ACROSS, 4, CHANNELS))
+    x = p("Transpose", x, perm=[0, 1, 3, 2, 4, 5])
+    return p("Reshape", x, p.integers(DOWN * ACROSS, WINDOW, CHANNELS))
+
+
+def _whole(p: Parts, x: str) -> str:
+    """Join tokens of windows to a picture again."""
+    x = p("Reshape", x, p.integers(1, DOWN, ACROSS, 4, 4, CHANNELS))
+    x = p("Transpose", x, perm=[0, 1, 3, 2, 4, 5])
+    x = p("Reshape", x, p.integers(1, HEIGHT, WIDTH, CHANNELS))
+    return p("Transpose", x, perm=[0, 3, 1, 2])
+
+
+def _of_heads(p: Parts, x: str, scale: float) -> str:
+    """Return a linear layer on tokens of windows, split into heads [n, h, t, d]."""
+    x = p("Reshape", _linear(p, x, CHANNELS, scale), p.integers(-1, WINDOW, HEADS, EACH))
+    return p("Transpose", x, perm=[0, 2, 1, 3])
+
+
+def _merged(p: Parts, x: str, tokens: int = WINDOW) -> str:
+    x = p("Transpose", x, perm=[0, 2, 1, 3])
+    return _linear(p, p("Reshape", x, p.integers(-1, tokens, CHANNELS)), CHANNELS)
+
+
+def cosines_of_windows(b: Builder, u: str, v: str) -> str:
+    """Swin v2's: cosines times a temperature for each head, and a constant for each pair."""
+    p = Parts(b, "cosines")
+    x = _windows(p, u)
+    query, key, value = (_of_heads(p, x, 1.7) for _ in range(3))
+    query, key = (
+        p("Div", each, p("Expand", p("Clip", p("ReduceL2", each, axes=[-1]), least), shape))
+        for each in (query, key)
+        for least, shape in [(p.number(1e-12), p.integers(DOWN * ACROSS, HEADS, WINDOW, EACH))]
+    )
+    scores = p("MatMul", query, p("Transpose", key, perm=[0, 1, 3, 2]))
+    scores = p("Mul", scores, p.values(np.array([[[4.0]], [[7.0]]])))
+    scores = p("Add", scores, p.values(p.normal(1, HEADS, WINDOW, WINDOW)))
+    return _whole(p, _merged(p, p("MatMul", p("Softmax", scores, axis=-1), value)))
+
+
+def keys_of_pooled_signals(b: Builder, u: str, v: str) -> str:
+    """NextViT's: a pool of one axis, and a batch normalisation, of tokens [1, c, n]."""
+    p = Parts(b, "signals")
+    x = p("Reshape", u, p.integers(1, CHANNELS, TOKENS))
+    y = p("AveragePool", x, kernel_shape=[4], strides=[4])
+    ones = p.values(1 + 0.2 * p.normal(CHANNELS) ** 2)
+    moments = (p.weights(CHANNELS), p.weights(CHANNELS), ones)
+    y = p("BatchNormalization", y, ones, *moments)
+    x, y = (p("Transpose", each, perm=[0, 2, 1]) for each in (x, y))
+    return _picture(p, p("Add", x, _attended(p, y, TOKENS // 4, x, TOKENS)))
+
+
+def largest_queries(b: Builder, u: str, v: str) -> str:
+    """Hiera's: the largest of four queries in each window asks, and the result is a fourth."""
+    p = Parts(b, "largest")
+    x = _windows(p, u)
+    query, key, value = (_of_heads(p, x, scale) for scale in (SHARP, SHARP, 1.0))
+    query = p("Reshape", query, p.integers(DOWN * ACROSS, HEADS, 4, WINDOW // 4, EACH))
+    query = p("ReduceMax", query, axes=[2], keepdims=0)
+    scores = p("MatMul", query, p("Transpose", key, perm=[0, 1, 3, 2]))
+    x = p("MatMul", p("Softmax", p("Mul", scores, p.number(0.5)), axis=-1), value)
+    x = _merged(p, x, WINDOW // 4)
+    x = p("Reshape", x, p.integers(1, DOWN, ACROSS, 2, 2, CHANNELS))
+    x = p("Transpose", x, perm=[0, 5, 1, 3, 2, 4])
+    x = p("Reshape", x, p.integers(1, CHANNELS, HEIGHT // 2, WIDTH // 2))
+    return p("ConvTranspose", x, p.weights(CHANNELS, CHANNELS, 2, 2), strides=[2, 2])
+
+
+def queries_of_all_windows(b: Builder, u: str, v: str) -> str:
+    """GCViT's: the same queries for every window, with a factor for each channel and head."""
+    p = Parts(b, "global")
+    x = _windows(p, u)
+    key, value = (_of_heads(p, x, scale) for scale in (SHARP, 1.0))
+    pooled = p("MaxPool", v, kernel_shape=[3, 4], strides=[3, 4])
+    pooled = p("Reshape", pooled, p.integers(1, HEADS, EACH, WINDOW))
+    query = p("Transpose", pooled, perm=[0, 1, 3, 2])
+    query = p("Mul", query, p.values(1 + p.normal(HEADS, 1, EACH) ** 2))
+    query = p("Tile", query, p.integers(DOWN * ACROSS, 1, 1, 1))
+    scores = p("MatMul", query, p("Transpose", key, perm=[0, 1, 3, 2]))
+    scores = p("Add", scores, p.values(p.normal(1, HEADS, WINDOW, WINDOW)))
+    return _whole(p, _merged(p, p("MatMul", p("Softmax", scores, axis=-1), value)))
+
+
+def layers_between_tokens(b: Builder, u: str, v: str) -> str:
+    """CoaT's: the tokens but the first are a picture for a while, and the heads are weighed."""
+    p = Parts(b, "between")
+    x = p("Concat", p.values(p.normal(1, 1, CHANNELS)), _tokens(p, u), axis=1)
+    first, rest = (
+        p("Slice", x, p.integers(begin), p.integers(end), p.integers(1))
+        for begin, end in ((0, 1), (1, TOKENS + 1))
+    )
+    y = p("Conv", _picture(p, rest), p.weights(CHANNELS, 1, 3, 3), group=CHANNELS, pads=[1] * 4)
+    x = p("Concat", first, _tokens(p, p("Add", y, _picture(p, rest))), axis=1)
+    x = p("Add", x, _attended(p, _norm(p, x), TOKENS + 1))
+    heads = p("Reshape", x, p.integers(1, TOKENS + 1, HEADS, EACH))
+    heads = p("Transpose", heads, perm=[0, 2, 1, 3])
+    heads = p("Mul", heads, p.values(1 + p.normal(1, HEADS, 1, EACH) ** 2))
+    x = p("Reshape", p("Transpose", heads, perm=[0, 2, 1, 3]), p.integers(1, -1, CHANNELS))
+    return _gated(p, u, p("Gather", _norm(p, x), p.integer(0), axis=1))
+
+
 BLOCKS: dict[str, Maker] = {
     make.__name__: make
     for make in (
@@ -435,5 +541,10 @@ BLOCKS: dict[str, Maker] = {
         mean_of_tokens,
         batch_of_windows,
         by_subscripts,
+        cosines_of_windows,
+        keys_of_pooled_signals,
+        largest_queries,
+        queries_of_all_windows,
+        layers_between_tokens,
     )
 }

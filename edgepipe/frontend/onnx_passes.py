@@ -12,6 +12,7 @@ from edgepipe.frontend.old_opsets import modernise
 from edgepipe.frontend.onnx_graph import remove_unread
 from edgepipe.frontend.padding import explicit_padding, fold_pads, split_pads
 from edgepipe.frontend.picture_input import remove_identities
+from edgepipe.frontend.rewrites.any_shape import pictures_of_any_shape
 from edgepipe.frontend.rewrites.between_reshapes import arithmetic_before_reshapes
 from edgepipe.frontend.rewrites.channels_last import channels_stay_first
 from edgepipe.frontend.rewrites.einsums import plain_einsums
@@ -62,6 +63,7 @@ def simplify(model: onnx.ModelProto) -> None:
     decompose(model)
     token_layers(model)
     remove_identities(model)
+    pictures_of_any_shape(model)
     pool_windows(model)
     as_pictures(model)
     as_sums(model)

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from edgepipe.frontend.onnx_graph import readers_of, set_attribute, set_nodes
+from edgepipe.frontend.onnx_graph import readers_of, remove_unread, set_attribute, set_nodes
 from edgepipe.frontend.rewrites.rewriting import Rewriting
 
 _ARITHMETIC = frozenset(["Add", "Div", "Mul", "Sub"])
@@ -37,6 +37,7 @@ def arithmetic_before_reshapes(model: onnx.ModelProto) -> None:
         if node.op_type in _RESHAPES:
             rewriting.drop_reshapes(node)
     rewriting.finish()
+    remove_unread(model.graph)
 
 
 class _Between(Rewriting):

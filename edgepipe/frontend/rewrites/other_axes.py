@@ -112,25 +112,29 @@ def _split(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     return nodes
 
 
-def _conv(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
-    """Return a convolution of one row for one of a signal [1, c, n], as ECA's gate is."""
+def _of_signal(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
+    """Return a layer or pool of one row for one of a signal [1, c, n], as ECA's gate is."""
     name = node.output[0]
     before, after = (rewriting.shapes.get(v, ()) for v in (node.input[0], name))
-    weight = rewriting.array(node.input[1])
-    ints = {a.name: list(a.ints) for a in node.attribute}
-    if len(before) != 3 or len(after) != 3 or weight is None or before[0] != 1:
+    if len(before) != 3 or len(after) != 3 or before[0] != 1 or len(node.output) != 1:
         return None
     if any(a.name == "auto_pad" and a.s != b"NOTSET" for a in node.attribute):
         return None
     picture, row = f"{name}/picture", f"{name}/row"
     made = onnx.NodeProto.FromString(node.SerializeToString())
     made.input[0], made.output[0] = picture, row
-    made.input[1] = rewriting.constant(f"{name}/weight", weight[:, :, None, :])
-    set_attribute(made, "kernel_shape", [1, weight.shape[2]])
-    set_attribute(made, "strides", [1, *(ints.get("strides") or [1])])
-    set_attribute(made, "dilations", [1, *(ints.get("dilations") or [1])])
-    first, last = ints.get("pads") or [0, 0]
-    set_attribute(made, "pads", [0, first, 0, last])
+    if node.op_type == "Conv":
+        weight = rewriting.array(node.input[1])
+        if weight is None:
+            return None
+        made.input[1] = rewriting.constant(f"{name}/weight", weight[:, :, None, :])
+        set_attribute(made, "kernel_shape", [1, weight.shape[2]])
+    for attribute in node.attribute:
+        found = list(attribute.ints)
+        if attribute.name == "pads":
+            set_attribute(made, "pads", [0, found[0], 0, found[1]])
+        elif attribute.name in ("dilations", "kernel_shape", "strides"):
+            set_attribute(made, attribute.name, [1, *found])
     shapes = [
         rewriting.integers(f"{name}/{what}_shape", shape)
         for what, shape in (("picture", (1, before[1], 1, before[2])), ("signal", after))
@@ -143,7 +147,9 @@ def _conv(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
 
 
 _RULES: Mapping[str, Callable[[Rewriting, onnx.NodeProto], Nodes | None]] = {
+    "AveragePool": _of_signal,
     "Concat": _concat,
-    "Conv": _conv,
+    "Conv": _of_signal,
+    "MaxPool": _of_signal,
     "Split": _split,
 }

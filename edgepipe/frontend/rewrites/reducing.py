@@ -29,13 +29,16 @@ _Step = tuple[str, list[str], dict[str, Any]]
 
 
 def reduce_pictures(model: onnx.ModelProto) -> None:
-    """Replace reductions of [1, c, h, w], or of all tokens [1, n, c], that a layer depends on.
+    """Replace reductions of pictures, of all tokens [1, n, c] or of neighbouring axes.
 
     before   ReduceMean(x, axes=[3]); ReduceMean(x, axes=[1]); ReduceSum(x, axes=[2, 3])
     after    AveragePool(x, [1, w]);  Conv(x, 1 / c);          ReduceMean(x, axes=[2, 3]) * h w
 
     before   ReduceMean(tokens, axes=[1])
     after    Transpose(tokens, 0 2 1) -> Reshape([1, c, 1, n]) -> ReduceMean(axes=[2, 3])
+
+    before   ReduceMax(queries [h, w, p, d], axes=[2])
+    after    Reshape([1, h w, p, d]) -> MaxPool([p, 1]) -> Reshape
 
     Axes that are not kept are removed by a reshape. What a normalisation needs stays: statistics of
     the data, and the sums of a softmax, need more than 8 bits. Means of lengths do not.
@@ -55,11 +58,15 @@ class _Reductions(Rewriting):
     def of(self, node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
         """Yield the nodes that compute what ``node`` computes."""
         shape = self.shapes.get(node.input[0], ()) if node.op_type in _POOLS else ()
-        axes = self._axes(node, len(shape)) if len(shape) in (3, 4) and shape[0] == 1 else set()
+        axes = self._axes(node, len(shape)) if len(shape) > 2 else set()
         made: list[onnx.NodeProto] = []
         if axes and node.output[0] in self._before_layers and self._suffices(node, axes):
-            is_picture = len(shape) == 4 and axes != {1, 2}
-            steps = self._of_picture if is_picture else self._of_tokens
+            if len(shape) == 4 and shape[0] == 1 and axes != {1, 2}:
+                steps = self._of_picture
+            elif len(shape) in (3, 4) and shape[0] == 1 and axes == set(range(1, len(shape) - 1)):
+                steps = self._of_tokens
+            else:
+                steps = self._of_neighbours
             made = list(self._nodes(node, [*steps(node, axes, shape)]))
         yield from made or [node]
 
@@ -141,7 +148,7 @@ class _Reductions(Rewriting):
         """
         name = node.output[0]
         result = self.shapes.get(name)
-        if axes != set(range(1, len(shape) - 1)) or result is None:
+        if result is None:
             return
         row = (1, shape[-1], 1 if len(shape) == 3 else shape[1], shape[-2])
         if len(shape) == 4:
@@ -151,6 +158,23 @@ class _Reductions(Rewriting):
             yield "Reshape", [self.integers(f"{name}/row", row)], {}
         yield from self._steps(node, {2, 3}, row)
         yield self._reshape(name, result)
+
+    def _of_neighbours(
+        self, node: onnx.NodeProto, axes: set[int], shape: tuple[int, ...]
+    ) -> Iterator[_Step]:
+        """Yield the steps that reduce neighbouring axes of any tensor, as the rows of a picture."""
+        name = node.output[0]
+        result = self.shapes.get(name)
+        first, end = min(axes), max(axes) + 1
+        if result is None or axes != set(range(first, end)):
+            return
+        sizes = (shape[:first], shape[first:end], shape[end:])
+        picture = (1, *(math.prod(size) for size in sizes))
+        steps = [*self._steps(node, {2}, picture)]
+        if steps:
+            yield "Reshape", [self.integers(f"{name}/picture", picture)], {}
+            yield from steps
+            yield self._reshape(name, result)
 
     def _reshape(self, name: str, result: tuple[int, ...]) -> _Step:
         if len(result) == 2:

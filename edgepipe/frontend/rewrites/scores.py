@@ -17,8 +17,8 @@ def plain_scores(model: onnx.ModelProto) -> None:
     before   MatMul(q, k) * t[h, 1, 1] -> Softmax;            v @ Unsqueeze(Softmax(s), -1)
     after    MatMul(q * t[h, 1, 1], k) -> Softmax;            v @ Transpose(Softmax(Reshape(s)))
 
-    The factor is the temperature of each head (XCiT, EdgeNeXt); the column weighs all pixels
-    (GCNet).
+    The factor is the temperature of each head (XCiT, EdgeNeXt, Swin v2, which adds biases before
+    the softmax); the column weighs all pixels (GCNet).
     """
     rewriting = _Scores(model)
     set_nodes(model.graph, [made for node in model.graph.node for made in rewriting.of(node)])
@@ -51,7 +51,7 @@ class _Scores(Rewriting):
 
     def _find_factor(self, node: onnx.NodeProto) -> None:
         """Note a product of two tensors that a factor for each head is multiplied with."""
-        if node.op_type != "Mul" or not self._all_are(node.output[0], "Softmax"):
+        if node.op_type != "Mul" or not self._is_score(node.output[0]):
             return
         tensors = [value for value in node.input if self.array(value) is None]
         if len(tensors) != 1:
@@ -67,6 +67,15 @@ class _Scores(Rewriting):
             return
         if self._all_are(tensors[0], "Mul") and len(self._readers[tensors[0]]) == 1:
             self._scaled[node.output[0]] = (tensors[0], factor)
+
+    def _is_score(self, value: str) -> bool:
+        """Return whether a softmax alone reads a value, or what constants are added to."""
+        while self._all_are(value, "Add") and len(self._readers[value]) == 1:
+            added = self._readers[value][0]
+            if all(self.array(other) is None for other in added.input if other != value):
+                return False
+            value = added.output[0]
+        return self._all_are(value, "Softmax")
 
     def _all_are(self, value: str, kind: str) -> bool:
         """Return whether nodes of one kind alone read a value."""

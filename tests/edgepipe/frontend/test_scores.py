@@ -71,6 +71,30 @@ def test_a_factor_of_each_head_is_applied_to_the_queries(first, shape) -> None:
     assert is_read_by(model, "scores") == ["Softmax"]
 
 
+def biased(*, constants: bool = True) -> onnx.ModelProto:
+    """Swin v2's: a bias for each pair of places, and a mask, behind the temperature."""
+    b = Builder()
+    x = b.node("Mul", [products(b), b.constant("temperature", factor(HEADS, 1, 1))], "scores")
+    bias = b.constant("bias", factor(HEADS, CHANNELS, CHANNELS)) if constants else "products"
+    x = b.node("Add", [x, bias], "biased")
+    x = b.node("Add", [b.constant("mask", factor(CHANNELS, CHANNELS)), x], "masked")
+    b.node("Softmax", [x], "weights")
+    return b.model([*SHAPE], {"weights": 4})
+
+
+def test_a_factor_before_constants_that_are_added_is_applied_to_the_queries() -> None:
+    model = rewritten(biased())
+    (scaled,) = (node for node in model.graph.node if "temperature" in node.input)
+    assert list(scaled.input) == ["image", "temperature"]
+    assert is_read_by(model, "scores") == ["Add"]
+
+
+def test_a_factor_before_a_tensor_that_is_added_stays() -> None:
+    model = rewritten(biased(constants=False))
+    (scaled,) = (node for node in model.graph.node if "temperature" in node.input)
+    assert list(scaled.input) == ["products", "temperature"]
+
+
 @pytest.mark.parametrize(
     "model",
     [

@@ -270,6 +270,24 @@ def signal() -> onnx.ModelProto:
     return conv_last(b, b.node("Reshape", [x, shape], "x"))
 
 
+def pooled_signal(kind: str, **attributes: object) -> onnx.ModelProto:
+    """A pool along the rows of a picture, as one of a signal."""
+    b = Builder()
+    x = b.node("Reshape", [relu_first(b), b.constant("flat", np.array([1, 3, 108]))], "flattened")
+    x = b.node(kind, [x], "pooled", kernel_shape=[4], strides=[2], **attributes)
+    shape = b.constant("shape", np.array([1, 3, -1, 1]))
+    return conv_last(b, b.node("Reshape", [x, shape], "x"))
+
+
+def reduced_neighbours(kind: str, axes: list[int]) -> onnx.ModelProto:
+    """A reduction of axes of a picture that is cut in parts: windows, or a pixel's own."""
+    b = Builder()
+    shape = (3, 3, 3, 3, 4)
+    x = b.node("Reshape", [relu_first(b), b.constant("cut", np.array(shape))], "parts")
+    x = b.node(kind, [x], "reduced", axes=axes, keepdims=0)
+    return conv_last(b, b.node("Reshape", [x, b.constant("rows", np.array([1, 3, -1, 4]))], "x"))
+
+
 def squeezed() -> onnx.ModelProto:
     b = Builder()
     mean = b.node("GlobalAveragePool", [relu_first(b)], "mean")
@@ -484,6 +502,26 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     ),
     "the largest channel": (lambda: over_channels("ReduceMax"), "Conv Relu ReduceMax Conv"),
     "a signal": (signal, "Conv Relu Reshape Reshape Conv Reshape Reshape Conv"),
+    "the means of a signal": (
+        lambda: pooled_signal("AveragePool", pads=[2, 2], count_include_pad=1),
+        "Conv Relu Reshape Reshape AveragePool Reshape Reshape Conv",
+    ),
+    "the largest of a signal": (
+        lambda: pooled_signal("MaxPool", pads=[1, 0]),
+        "Conv Relu Reshape Reshape MaxPool Reshape Reshape Conv",
+    ),
+    "the largest of each part": (
+        lambda: reduced_neighbours("ReduceMax", [3]),
+        "Conv Relu Reshape Reshape MaxPool Reshape Reshape Conv",
+    ),
+    "the mean of each part": (
+        lambda: reduced_neighbours("ReduceMean", [2, 3]),
+        "Conv Relu Reshape Reshape AveragePool Reshape Reshape Conv",
+    ),
+    "the sum of axes that are apart": (
+        lambda: reduced_neighbours("ReduceMean", [1, 3]),
+        "Conv Relu Reshape ReduceMean Reshape Conv",
+    ),
     "squeezed": (squeezed, "Conv Relu GlobalAveragePool Flatten MatMul"),
     "dropped": (dropped, "Conv Relu Conv"),
     "padded by nothing": (padded_by_nothing, "Conv Relu Conv"),
