@@ -23,6 +23,8 @@ NORMALISATION = "Normalisation"
 LAST_AXIS = -1
 """The attribute ``groups`` of a normalisation over the last axis of tokens."""
 
+_ALL = -2  # as ``groups``, before it is written: all values that there are
+
 _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _MOST_GUARD = 1e-5  # of a length: what only prevents a division by zero
 _GUARD = 1e-30  # of a square: the least that does
@@ -35,8 +37,8 @@ class _Norm:
     """``(x - mean) / sqrt(variance + epsilon) * factor + constant``.
 
     ``groups`` is 0 over the channels of a picture [1, c, h, w] at each pixel, the number of groups
-    of channels whose pixels are normalised together, or ``LAST_AXIS``. Without ``is_centred``, the
-    mean counts as 0.
+    of channels whose pixels are normalised together, ``LAST_AXIS``, or ``_ALL`` for what is no
+    picture but has one row of values. Without ``is_centred``, the mean counts as 0.
     """
 
     source: str
@@ -85,12 +87,27 @@ class _Gathering(Rewriting):
         left = [(op, what, array) for op, what, array in steps if array is not None]
         value = f"{name}/normalised" if left else name
         kept = {"groups": norm.groups, "epsilon": norm.epsilon, "centred": int(norm.is_centred)}
-        yield helper.make_node(NORMALISATION, [norm.source], [value], **kept)
+        if norm.groups == _ALL:
+            yield from self._row(norm.source, value, kept | {"groups": 1})
+        else:
+            yield helper.make_node(NORMALISATION, [norm.source], [value], **kept)
         for index, (op, what, array) in enumerate(left):
             self.note_shape(value, self.shapes[norm.source])
             made = name if index == len(left) - 1 else f"{name}/scaled"
             yield helper.make_node(op, [value, self.constant(f"{name}/{what}", array)], [made])
             value = made
+
+    def _row(self, source: str, value: str, kept: dict[str, Any]) -> Iterator[onnx.NodeProto]:
+        """Yield the nodes that normalise all values of a tensor, as the pixels of a picture."""
+        shape = self.shapes[source]
+        row, normalised = f"{value}/row", f"{value}/of_row"
+        for name in (row, normalised):
+            self.note_shape(name, (1, 1, 1, math.prod(shape)))
+        wanted = self.integers(f"{value}/row_shape", (1, 1, 1, math.prod(shape)))
+        back = self.integers(f"{value}/shape_back", shape)
+        yield helper.make_node("Reshape", [source, wanted], [row])
+        yield helper.make_node(NORMALISATION, [row], [normalised], **kept)
+        yield helper.make_node("Reshape", [normalised, back], [value])
 
     def groups(self, source: str, axes: set[int]) -> int | None:
         """Return the attribute ``groups`` of a normalisation over axes, or None."""
@@ -101,7 +118,10 @@ class _Gathering(Rewriting):
             return 0
         if shape[:1] == (1,) and rank == 4 and axes in ({2, 3}, {1, 2, 3}):
             return shape[1] if len(axes) == 2 else 1
-        return LAST_AXIS if axes == {rank - 1} and rank > 1 else None
+        if axes == {rank - 1} and rank > 1:
+            return LAST_AXIS
+        is_all = bool(axes) and math.prod(shape[axis] for axis in axes) == math.prod(shape)
+        return _ALL if is_all else None
 
     def reduced(self, node: onnx.NodeProto) -> set[int]:
         """Return the axes that a reduction keeps with extent 1; none if it drops them."""

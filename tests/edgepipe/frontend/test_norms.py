@@ -242,6 +242,20 @@ def layer_of_pictures(b: Builder) -> str:
     return b.node("LayerNormalization", ["x", scale, shift], "y", axis=1)
 
 
+def length_of_all_tokens(b: Builder) -> str:
+    """SwiftFormer's additive attention: one weight for each token, the length of all is one."""
+    tokens = b.node("Reshape", [last(b), numbers(b, "tokens", 1, SIZE * SIZE, CHANNELS)], "t")
+    weights = b.node("MatMul", [tokens, b.constant("w", b.normal(CHANNELS, 1))], "weights")
+    norm = b.node("ReduceL2", [weights, numbers(b, "axes", 1)], "norm")
+    norm = b.node("Clip", [norm, b.constant("least", np.float32(1e-12))], "positive")
+    norm = b.node("Expand", [norm, numbers(b, "wide", 1, SIZE * SIZE, 1)], "expanded")
+    weighted = b.node("Mul", [b.node("Div", [weights, norm], "unit"), tokens], "weighted")
+    query = b.node("ReduceSum", [weighted, "axes"], "query")
+    y = b.node("Mul", [query, tokens], "asked")
+    y = b.node("MatMul", [y, b.constant("out", b.normal(CHANNELS, CHANNELS))], "y")
+    return first(b, b.node("Reshape", [y, numbers(b, "back", 1, SIZE, SIZE, CHANNELS)], "all"))
+
+
 CASES: dict[str, tuple[Maker, int]] = {
     "layer of pictures": (layer_of_pictures, 1),
     "without bias": (without_bias, CHANNELS),
@@ -256,6 +270,7 @@ CASES: dict[str, tuple[Maker, int]] = {
     "by the reciprocal": (by_the_reciprocal, 0),
     "root mean square": (root_mean_square, 0),
     "length": (length, 0),
+    "length of all tokens": (length_of_all_tokens, 1),
     "length as one node": (length_as_one_node, 0),
     "unit of Keras": (unit_of_keras, 0),
     "unit of TensorFlow": (unit_of_tensorflow, 0),
