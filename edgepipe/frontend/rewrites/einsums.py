@@ -175,6 +175,9 @@ class _Einsums(Rewriting):
         if [*labels] == [*wanted]:
             return value
         perm = [labels.index(label) for label in wanted]
+        array = self.array(value)
+        if array is not None:
+            return self.constant(name, array.transpose(perm))
         nodes.append(helper.make_node("Transpose", [value], [name], perm=perm))
         self._note(name, equation.shape(wanted))
         return name
@@ -183,6 +186,9 @@ class _Einsums(Rewriting):
         """Append a reshape, if the shape is another one."""
         if self._shape(value) == tuple(shape):
             return value
+        array = self.array(value)
+        if array is not None:
+            return self.constant(name, array.reshape(shape))
         wanted = self.integers(f"{name}/shape", shape)
         nodes.append(helper.make_node("Reshape", [value, wanted], [name]))
         self._note(name, shape)

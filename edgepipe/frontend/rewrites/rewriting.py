@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import onnx
@@ -27,7 +27,7 @@ class Rewriting:
         self.shapes = shapes_of(model)
         self.opset = opset_of(model)
         self._graph = model.graph
-        self._constants: Mapping[str, TensorProto] = constants_of(model.graph)
+        self._constants: dict[str, TensorProto] = constants_of(model.graph)
         self.makers = {value: node for node in model.graph.node for value in node.output}
 
     def array(self, value: str) -> NDArray[np.float64] | None:
@@ -35,15 +35,21 @@ class Rewriting:
         found = self._constants.get(value)
         return None if found is None else np.asarray(array_of(found), np.float64)
 
-    def constant(self, name: str, values: NDArray[np.float64]) -> str:
+    def constant(self, name: str, values: NDArray[np.floating]) -> str:
         """Add a float32 constant of the shape of ``values`` and return its name."""
-        tensor = numpy_helper.from_array(np.ascontiguousarray(values, np.float32), name)
-        self._graph.initializer.append(tensor)
-        return name
+        return self._added(name, np.ascontiguousarray(values, np.float32))
 
     def integers(self, name: str, values: Sequence[int]) -> str:
         """Add an int64 constant of one axis and return its name."""
-        self._graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), name))
+        return self._added(name, np.array(values, np.int64))
+
+    def _added(self, name: str, values: NDArray[np.generic]) -> str:
+        """Add a constant; another name is taken if an earlier pass has used this one."""
+        while name in self._constants:
+            name += "_"
+        tensor = numpy_helper.from_array(values, name)
+        self._graph.initializer.append(tensor)
+        self._constants[name] = tensor
         return name
 
     def note_shape(self, name: str, shape: Sequence[int], *, like: str = "") -> None:

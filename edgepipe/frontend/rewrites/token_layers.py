@@ -236,8 +236,12 @@ class _Rewritten:
         return helper.make_node("Transpose", [source], [name], perm=list(perm))
 
     def _add(self, name: str, array: NDArray[np.generic]) -> str:
+        """Add a constant; another name is taken if an earlier pass has used this one."""
+        while name in self._values.constants:
+            name += "_"
         tensor = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
         self._graph.initializer.append(tensor)
+        self._values.constants[name] = tensor
         return name
 
     def _shaped(self, name: str, shape: tuple[int, ...]) -> None:

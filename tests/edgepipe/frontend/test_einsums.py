@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from edgepipe.frontend.folding import infer_shapes
 from edgepipe.frontend.rewrites.einsums import plain_einsums
@@ -35,6 +35,15 @@ def einsum(equation: str, *shapes: tuple[int, ...]) -> onnx.ModelProto:
         [helper.make_tensor_value_info("z", TensorProto.FLOAT, made)],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+def with_a_constant(equation: str, *shapes: tuple[int, ...]) -> onnx.ModelProto:
+    """A sum by subscripts whose second tensor is a constant, as of relative positions."""
+    model = einsum(equation, *shapes)
+    values = np.random.default_rng(1).normal(0, 1, shapes[1]).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(values, "x1"))
+    del model.graph.input[1]
+    return model
 
 
 def rewritten(model: onnx.ModelProto) -> list[str]:
@@ -94,6 +103,22 @@ def test_it_is_transposes_and_one_product(equation) -> None:
     found = rewritten(einsum(equation, *shapes))
     assert "Einsum" not in found
     assert sorted(found) == sorted(kinds)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "kinds"),
+    [
+        ("byhwc,hkc->byhwk", ((1, 2, 3, 4, 5), (3, 6, 5)), ["MatMul", "Reshape", "Transpose"]),
+        ("ij,kj->ik", ((3, 4), (5, 4)), ["MatMul"]),
+        ("bchw,cb->bchw", ((1, 3, 4, 5), (3, 1)), ["Mul"]),
+    ],
+)
+def test_constants_are_moved_at_once(equation, shapes, kinds) -> None:
+    """MViT's relative positions: nothing that is computed of constants alone is left."""
+    found = rewritten(with_a_constant(equation, *shapes))
+    assert set(found) == {*kinds}
+    assert found.count("MatMul") + found.count("Mul") == 1
+    assert found.count("Transpose") <= 2  # of the tensor and of the result
 
 
 @pytest.mark.parametrize(
