@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from edgepipe.frontend.onnx_graph import readers_of, remove_unread, set_nodes, values_before
+from edgepipe.frontend.onnx_graph import readers_of, remove_unread, set_nodes
 from edgepipe.frontend.rewrites.rewriting import Nodes, Rewriting
-from edgepipe.frontend.rewrites.token_values import ELEMENTWISE
+from edgepipe.frontend.rewrites.token_values import ELEMENTWISE, MOVES
 
 _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _ARITHMETIC = frozenset(["Add", "Div", "Mul", "Sub"])
@@ -20,6 +20,9 @@ _AXES = 3
 
 _LARGEST = 1 << 22
 """The most elements of a constant that is written out."""
+
+_SMALLEST = 16
+"""The weights of a matrix that turns the four numbers of a box into others: no layer has fewer."""
 
 _MOST_COPIES = 1 << 12
 """The most copies of a tensor that a repetition makes."""
@@ -53,7 +56,7 @@ class _AnyShape(Rewriting):
 
     def __init__(self, model: onnx.ModelProto) -> None:
         super().__init__(model)
-        self._needed = values_before(model.graph, _LAYERS)
+        self._needed = self._before_layers(model.graph)
         self._readers = readers_of(model.graph)
         self._kept = self._scores(model.graph)
         self._pictures: dict[str, dict[Shape, str]] = {}
@@ -73,7 +76,10 @@ class _AnyShape(Rewriting):
         if name not in self._needed or name in self._kept or len(shape) < 2 or is_picture(shape):
             return [node]
         tensors = self.tensors(node)
-        if not tensors or self._others & {name, *tensors} or not all(map(self.shapes.get, tensors)):
+        shapes = [self.shapes.get(value, ()) for value in (name, *tensors)]
+        if not tensors or self._others & {name, *tensors}:
+            return [node]
+        if not all(shape and math.prod(shape) for shape in shapes):
             return [node]
         return rule(self, node) or [node]
 
@@ -115,6 +121,28 @@ class _AnyShape(Rewriting):
             self.note_shape(name, shape)
         wanted = self.integers(f"{name}/as", shape)
         return helper.make_node("Reshape", [value, wanted], [name])
+
+    def _before_layers(self, graph: onnx.GraphProto) -> set[str]:
+        """Return the values that a layer depends on, apart from what decodes boxes.
+
+        That is the mean of places that a softmax weighs (YOLOv8), and a product with a matrix of
+        corners and sizes (YOLOv7). Between them and the results, int8 would only cost precision.
+        """
+        found: set[str] = set()
+        for node in reversed(graph.node):
+            is_layer = node.op_type in _LAYERS and not self._decodes(node)
+            if is_layer or any(value in found for value in node.output):
+                found.update(node.input)
+        return found
+
+    def _decodes(self, node: onnx.NodeProto) -> bool:
+        weight = self.array(node.input[1])
+        if weight is None:
+            return False
+        value = node.input[0]
+        while (made := self.makers.get(value)) is not None and made.op_type in MOVES:
+            value = made.input[0]
+        return weight.size <= _SMALLEST or (made is not None and made.op_type == "Softmax")
 
     def _scores(self, graph: onnx.GraphProto) -> set[str]:
         """Return the values between a product and its softmax, and factors before a product."""

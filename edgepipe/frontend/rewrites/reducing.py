@@ -166,6 +166,9 @@ class _Reductions(Rewriting):
         name = node.output[0]
         result = self.shapes.get(name)
         first, end = min(axes), max(axes) + 1
+        before = self.makers.get(node.input[0])
+        if before is not None and before.op_type == node.op_type:  # see ``pools.mean``
+            return
         if result is None or axes != set(range(first, end)):
             return
         sizes = (shape[:first], shape[first:end], shape[end:])

@@ -172,9 +172,34 @@ def test_repetitions_along_several_axes_stay(counts) -> None:
     assert "Tile" in rewritten(before_a_layer(b, x, each=EACH * counts[-1]))
 
 
+def test_nothing_that_is_joined_stays() -> None:
+    b = Builder()
+    empty = b.constant("empty", np.zeros((WINDOWS, 0, TOKENS, EACH), np.float32))
+    bounds = [numbers(b, 0), numbers(b, 0), numbers(b, 1)]
+    x = b.node("Concat", ["image", b.node("Slice", ["image", *bounds], "none"), empty], "x", axis=1)
+    assert "Reshape" not in rewritten(before_a_layer(b, x))
+
+
 def test_what_decodes_results_stays() -> None:
     b = Builder()
     b.node("Sigmoid", ["image"], "y")
+    assert "Reshape" not in rewritten(b.model([*SHAPE], {"y": 4}))
+
+
+def test_what_a_mean_of_places_is_computed_of_stays() -> None:
+    """YOLOv8: the distances of all levels, as means of places that a softmax weighs."""
+    b = Builder()
+    x = b.node("Concat", ["image", "image"], "levels", axis=2)
+    x = b.node("Softmax", [b.node("Transpose", [x], "last", perm=[0, 2, 1, 3])], "shares")
+    assert "Reshape" not in rewritten(before_a_layer(b, x))
+
+
+def test_what_the_corners_of_boxes_are_computed_of_stays() -> None:
+    """YOLOv7: centres and sizes, times a matrix that gives corners."""
+    b = Builder()
+    x = b.node("Mul", ["image", b.constant("stride", np.full((HEADS, 1, 1), 8, np.float32))], "x")
+    x = b.node("Slice", [x, numbers(b, 0), numbers(b, 4), numbers(b, 3)], "boxes")
+    b.node("MatMul", [x, b.constant("corners", np.eye(4, dtype=np.float32))], "y")
     assert "Reshape" not in rewritten(b.model([*SHAPE], {"y": 4}))
 
 
