@@ -238,13 +238,14 @@ def _lp_norm(gathering: _Gathering, node: onnx.NodeProto) -> _Norm | None:
     return _by_length(gathering, node.input[0], axes)
 
 
-def _by_length(gathering: _Gathering, source: str, axes: set[int]) -> _Norm | None:
+def _by_length(gathering: _Gathering, source: str, axes: set[int], by: float = 1.0) -> _Norm | None:
+    """Return the division by the length over axes, times a number."""
     groups = gathering.groups(source, axes)
     if groups is None or gathering.array(source) is not None:
         return None
     shape = gathering.shapes[source]
     count = math.prod(shape[axis] for axis in axes)
-    factor = np.array(1 / math.sqrt(count))
+    factor = np.array(1 / math.sqrt(count) / by)
     return _Norm(source=source, groups=groups, epsilon=_GUARD, is_centred=False, factor=factor)
 
 
@@ -283,10 +284,12 @@ def _bound(gathering: _Gathering, value: str, kind: str, attribute_name: str) ->
 
 
 def _divided(gathering: _Gathering, value: str, root: str) -> _Norm | None:
-    length = _guarded(gathering, root)
+    length, by = _guarded(gathering, root)
     if length is not None:
         axes = gathering.reduced(length)
-        return _by_length(gathering, value, axes) if length.input[0] == value and axes else None
+        if length.input[0] != value or not axes or not by > 0:
+            return None
+        return _by_length(gathering, value, axes, by)
     found = _variance(gathering, root)
     if found is None:
         return None
@@ -313,8 +316,11 @@ def _divided(gathering: _Gathering, value: str, root: str) -> _Norm | None:
     return _Norm(source=value, groups=groups, epsilon=epsilon, is_centred=False, factor=factor)
 
 
-def _guarded(gathering: _Gathering, root: str) -> onnx.NodeProto | None:
-    """Return the length that is a divisor, without what makes it positive and copies it."""
+def _guarded(gathering: _Gathering, root: str) -> tuple[onnx.NodeProto | None, float]:
+    """Return the length that is a divisor, and what it is multiplied with.
+
+    That is without what makes it positive and copies it.
+    """
     for kinds in (("Expand",), ("Clip", "Max")):
         node = gathering.made(root, *kinds)
         if node is None:
@@ -323,11 +329,12 @@ def _guarded(gathering: _Gathering, root: str) -> onnx.NodeProto | None:
         given = attribute(node, "min", None)
         least = least if given is None else np.array(given)
         if node.op_type != "Expand" and (least is None or not (least >= 0).all()):
-            return None
+            return None, 1.0
         if node.op_type != "Expand" and least is not None and float(least.max()) > _MOST_GUARD:
-            return None
+            return None, 1.0
         root = node.input[0]
-    return gathering.made(root, "ReduceL2")
+    root, by = _unscaled(gathering, root)
+    return gathering.made(root, "ReduceL2"), by
 
 
 def _variance(gathering: _Gathering, root: str) -> tuple[str, set[int], float, float] | None:

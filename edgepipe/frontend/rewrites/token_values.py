@@ -75,7 +75,7 @@ class TokenValues:
                 self.pictures.add(node.output[0])
 
     def _of(self, node: onnx.NodeProto) -> Moved | None:
-        shape = self.shapes.get(node.output[0])
+        shape = self.shapes.get(node.output[0]) or self._result_shape(node)
         if shape is None:
             return None
         if node.op_type in MOVES:
@@ -91,6 +91,20 @@ class TokenValues:
         if node.op_type == "Slice":
             return self._of_part(node, shape)
         return self._of_band(node, shape) if node.op_type == "Conv" else None
+
+    def _result_shape(self, node: onnx.NodeProto) -> tuple[int, ...] | None:
+        """Note and return the shape of a layer or sum that is a result: no file needs to say it."""
+        if node.op_type not in ("Add", "MatMul"):
+            return None
+        first, second = (self.shapes.get(value, ()) for value in node.input)
+        weight = dense_weight(node, self.constants) if node.op_type == "MatMul" else None
+        if weight is not None and first[-1:] == weight.shape[:1]:
+            self.shapes[node.output[0]] = (*first[:-1], weight.shape[1])
+        elif node.op_type == "Add" and len(first) != len(second) and first and second:
+            larger, other = sorted((first, second), key=len, reverse=True)
+            if other == larger[-len(other) :]:  # a bias
+                self.shapes[node.output[0]] = larger
+        return self.shapes.get(node.output[0])
 
     def _of_move(self, node: onnx.NodeProto, shape: tuple[int, ...]) -> Moved | None:
         source = node.input[0]

@@ -256,6 +256,15 @@ def length_of_all_tokens(b: Builder) -> str:
     return first(b, b.node("Reshape", [y, numbers(b, "back", 1, SIZE, SIZE, CHANNELS)], "all"))
 
 
+def length_by_a_root(b: Builder) -> str:
+    """RTMPose's ScaleNorm: the length is divided by the root of the count."""
+    norm = b.node("ReduceL2", ["x", numbers(b, "axes", 1)], "norm")
+    norm = b.node("Mul", [norm, b.constant("root", np.float32(CHANNELS**-0.5))], "mean")
+    norm = b.node("Clip", [norm, b.constant("least", np.float32(1e-5))], "positive")
+    scale = b.constant("g", np.float32(1.3))
+    return b.node("Mul", [b.node("Div", ["x", norm], "unit"), scale], "y")
+
+
 CASES: dict[str, tuple[Maker, int]] = {
     "layer of pictures": (layer_of_pictures, 1),
     "without bias": (without_bias, CHANNELS),
@@ -270,6 +279,7 @@ CASES: dict[str, tuple[Maker, int]] = {
     "by the reciprocal": (by_the_reciprocal, 0),
     "root mean square": (root_mean_square, 0),
     "length": (length, 0),
+    "length by a root": (length_by_a_root, 0),
     "length of all tokens": (length_of_all_tokens, 1),
     "length as one node": (length_as_one_node, 0),
     "unit of Keras": (unit_of_keras, 0),

@@ -223,6 +223,16 @@ def mean_of_tokens(kind: str) -> onnx.ModelProto:
     return b.model([*SHAPE], {"y": 2})
 
 
+def result_of_tokens(*, biased: bool) -> onnx.ModelProto:
+    """A layer of tokens that is a result itself, as the places of RTMPose's joints are."""
+    b = Builder()
+    name = "layer" if biased else "y"
+    b.node("MatMul", [tokens_of(b), b.constant("places", b.normal(3, 8))], name)
+    if biased:
+        b.node("Add", [b.constant("bias", b.normal(8)), name], "y")
+    return b.model([*SHAPE], {"y": 3})
+
+
 def some_tokens(begin: int, end: int, step: int) -> onnx.ModelProto:
     """A constant token on each side, then a slice of all."""
     b = Builder()
@@ -533,13 +543,21 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
         lambda: mean_of_tokens("ReduceMax"),
         "Conv Relu Conv Reshape ReduceMax Flatten Gemm",
     ),
+    "a result of tokens": (
+        lambda: result_of_tokens(biased=False),
+        "Conv Relu Conv Conv Transpose Reshape",
+    ),
+    "a result of tokens with a bias": (
+        lambda: result_of_tokens(biased=True),
+        "Conv Relu Conv Conv Add Transpose Reshape",
+    ),
     "the first token": (
         lambda: some_tokens(0, 1, 1),
-        "Conv Relu Conv Reshape MatMul Add MatMul Reshape MatMul",
+        "Conv Relu Conv Reshape MatMul Add MatMul Conv Reshape",
     ),
     "the last tokens": (
         lambda: some_tokens(-2, 1 << 60, 1),
-        "Conv Relu Conv Reshape MatMul Add MatMul Transpose Reshape MatMul",
+        "Conv Relu Conv Reshape MatMul Add MatMul Conv Transpose Reshape",
     ),
     "some tokens of each window": (
         some_tokens_of_each_window,
@@ -548,7 +566,7 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     ),
     "every third token": (
         lambda: some_tokens(1, 100, 3),
-        "Conv Relu Conv Reshape MatMul Add MatMul Transpose Reshape MatMul",
+        "Conv Relu Conv Reshape MatMul Add MatMul Conv Transpose Reshape",
     ),
 }
 
