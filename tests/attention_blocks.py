@@ -228,22 +228,6 @@ def moved_windows(b: Builder, u: str, v: str) -> str:
     return p("Add", u, p("Transpose", x, perm=[0, 3, 1, 2]))
 
 
-def linear_attention(b: Builder, u: str, v: str) -> str:
-    """EfficientViT's: products of three matrices without a softmax, divided by one more column."""
-    p = Parts(b, "linear")
-    both = p("Conv", u, p.values(p.normal(3 * CHANNELS, CHANNELS, 1, 1)))
-    x = p("Reshape", both, p.integers(1, HEADS, 3 * EACH, TOKENS))
-    query, key, value = p.split(p("Transpose", x, perm=[0, 1, 3, 2]), 3, EACH, EACH, EACH)
-    amounts = p.integers(0, 0, 0, 0, 0, 0, 0, 1)
-    padded = p("Pad", value, amounts, p.number(1))
-    keys = p("Transpose", p("Relu", key), perm=[0, 1, 3, 2])
-    x = p("MatMul", p("Relu", query), p("MatMul", keys, padded))
-    sums, total = p.split(x, 3, EACH, 1)
-    x = p("Div", sums, p("Add", total, p.number(1e-5)))
-    x = p("Transpose", x, perm=[0, 1, 3, 2])
-    return p("Reshape", x, p.integers(1, CHANNELS, HEIGHT, WIDTH))
-
-
 def _normalised_linear(p: Parts, x: str, after: int, scale: float = 1.0) -> str:
     """LeViT's: a batch normalisation of rows behind a linear layer."""
     weight = p.values(p.normal(CHANNELS, after) * scale / CHANNELS**0.5)

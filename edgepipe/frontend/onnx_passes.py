@@ -18,6 +18,7 @@ from edgepipe.frontend.rewrites.channels_last import channels_stay_first
 from edgepipe.frontend.rewrites.einsums import plain_einsums
 from edgepipe.frontend.rewrites.elementwise import as_sums
 from edgepipe.frontend.rewrites.group_norms import plain_groups
+from edgepipe.frontend.rewrites.linear_attention import plain_linear_attention
 from edgepipe.frontend.rewrites.moments import subtract_means_first
 from edgepipe.frontend.rewrites.norm_calls import write_norms
 from edgepipe.frontend.rewrites.norms import gather_norms
@@ -42,6 +43,7 @@ def simplify(model: onnx.ModelProto) -> None:
     fold_constants(model)
     plain_casts(model)
     plain_einsums(model)
+    plain_linear_attention(model)
     arithmetic_before_reshapes(model)
     plain_groups(model)
     subtract_means_first(model)

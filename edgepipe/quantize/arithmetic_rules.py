@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.quantize.attention import matrices
+from edgepipe.quantize.attention import linear_attention, matrices
 from edgepipe.quantize.call import NO_PICTURE, Call
 from edgepipe.quantize.graph import (
     Activation,
@@ -28,6 +28,11 @@ from edgepipe.quantize.picture_rules import resampled
 
 Float = NDArray[np.float64]
 NO_CONSTANT_WEIGHT = "its weights are not constant"
+
+
+def quotient(call: Call) -> Node | str:
+    """Divide by a constant or a tensor: linear attention ends so, too."""
+    return linear_attention(call) or elementwise(call)
 
 
 def elementwise(call: Call) -> Node | str:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.quantize.call import Call
-from edgepipe.quantize.graph import AttentionNode, MatrixNode, Node
+from edgepipe.quantize.graph import AttentionNode, LinearAttentionNode, MatrixNode, Node
 from edgepipe.tvm_adapter import Binding
 
 Float = NDArray[np.float64]
@@ -16,6 +16,7 @@ _NO_WEIGHTS = "its weights are not constant"
 _LEAST_RANK = 3
 _MOST_DEPTH = 1 << 12  # differences of scores then fit int32, beside what is added to them
 _MOST_SUMMED = 1 << 16  # products of two int8, whose sum fits int32
+_MOST_WEIGHED = 1 << 22  # products of three int8, whose sum leaves 18 bits of int64 to a factor
 # What may stand between a product of two tensors and the softmax or quotient that it decides.
 _PASSING = frozenset(
     [
@@ -28,8 +29,8 @@ _PASSING = frozenset(
 def scores(bindings: Mapping[str, Binding]) -> set[str]:
     """Return the products that are scores of a softmax or divisors, by the calls of a network.
 
-    If scores were rounded to int8, most of the weights would be equal. The divisors of linear
-    attention are sums that can be much less than the largest of them.
+    If scores were rounded to int8, most of the weights would be equal. Divisors are sums that can
+    be much less than the largest of them. Linear attention rounds no divisor: it is one node.
     """
     found: set[str] = set()
     waiting = [i for b in bindings.values() if b.op == "nn.softmax" for i in b.inputs]
@@ -116,6 +117,57 @@ def attention(call: Call, first: str, second: str) -> Node | str:
         factor=factor,
         bias=bias,
         is_turned=is_turned,
+    )
+
+
+def linear_attention(call: Call) -> Node | str | None:
+    """Return the linear attention that a quotient ends, None if it ends none.
+
+    before   t = matmul(q, sum(k, axis=-1)) + const; y = matmul(q, matmul(k, v)) * const / t
+    after    LinearAttentionNode y of q, k and v; the inner calls stay, too
+
+    ``frontend.rewrites.linear_attention`` writes linear attention of other forms with these calls.
+    """
+    sums, totals = call.args
+    if not isinstance(sums, str) or not isinstance(totals, str):
+        return None
+    totals, one, added = _scaled(call, totals)
+    sums, factor, _ = _scaled(call, sums, only_factors=True)
+    epsilon = np.zeros(1) if added is None else added
+    outer, inner = _made(call, sums, "matmul"), _made(call, totals, "matmul")
+    if outer is None or inner is None or len(call.shape) < _LEAST_RANK:
+        return None
+    if one != 1 or epsilon.size != 1:
+        return None
+    query, context = outer.args
+    product = _made(call, str(context), "matmul")
+    total = _made(call, str(inner.args[1]), "sum")
+    if product is None or total is None or query != inner.args[0]:
+        return None
+    key, value = product.args
+    axes = [int(axis) for axis in total.attributes["axis"] or ()]
+    is_of_rows = axes in ([-1], [len(total.shape) - 1]) and total.attributes["keepdims"]
+    if total.args[0] != key or not is_of_rows:
+        return None
+    if not all(isinstance(tensor, str) for tensor in (query, key, value)):
+        return None
+    query, key, value = str(query), str(key), str(value)
+    if call.is_float(query, key, value):
+        return "its attention is over float tensors"
+    depth, tokens = call.shapes[key][-2:]
+    for terms, most in ((tokens, _MOST_SUMMED), (depth * tokens, _MOST_WEIGHED)):
+        if terms > most:
+            return f"its sums have {terms} terms, expected at most {most}"
+    epsilon_of_all = float(epsilon.flat[0])
+    if not 0 < abs(factor) < np.inf or not np.isfinite(epsilon_of_all):
+        return "its sums are scaled by 0, or by no number"
+    return LinearAttentionNode(
+        name=call.name,
+        query=query,
+        key=key,
+        value=value,
+        factor=factor,
+        epsilon=epsilon_of_all,
     )
 
 

@@ -239,6 +239,26 @@ class AttentionNode(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinearAttentionNode(Node):
+    """``factor * query @ (key @ value) / (query @ sum(key) + epsilon)``, the sum over tokens.
+
+    ``query`` is [..., n, d], ``key`` [..., d, m] and ``value`` [..., m, e]; the result is
+    [..., n, e]. None of them need be a picture.
+    """
+
+    reason: str = "attention is computed on arm"
+    query: str
+    key: str
+    value: str
+    factor: float = 1.0
+    epsilon: float = 0.0
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.query, self.key, self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MatrixNode(Node):
     """``first @ second * factor`` of two computed tensors [..., n, d] and [..., d, m].
 
@@ -387,7 +407,8 @@ class FloatNode(Node):
 
 _INTEGER_KINDS = (
     *(ConvNode, SumNode, ProductNode, PixelNode, NormNode, LengthNode, SoftmaxNode, AttentionNode),
-    *(MatrixNode, AveragePoolNode, MaxPoolNode, ResizeNode, ConcatNode, JoinNode),
+    *(LinearAttentionNode, MatrixNode, AveragePoolNode, MaxPoolNode, ResizeNode, ConcatNode),
+    JoinNode,
 )
 
 

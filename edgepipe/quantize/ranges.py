@@ -20,6 +20,7 @@ from edgepipe.quantize.graph import (
     Graph,
     JoinNode,
     LengthNode,
+    LinearAttentionNode,
     MatrixNode,
     MoveNode,
     Node,
@@ -49,7 +50,7 @@ _INT16_LARGEST = 127 * 256  # as many steps of int8 as int8 has on either side
 
 _MEASURED = (
     *(ConvNode, SumNode, ProductNode, PixelNode, NormNode, LengthNode, SoftmaxNode, AttentionNode),
-    *(MatrixNode, AveragePoolNode),
+    *(LinearAttentionNode, MatrixNode, AveragePoolNode),
 )
 # A channel's scale becomes part of its weights, factors or row of a table in these, at no cost.
 _ABSORBING = ConvNode | SumNode | PixelNode | TableNode
@@ -105,7 +106,7 @@ def result_nodes(graph: Graph) -> set[str]:
     no picture.
     """
     users = graph.users()
-    kinds = ProductNode | NormNode | LengthNode | AttentionNode | MatrixNode
+    kinds = ProductNode | NormNode | LengthNode | AttentionNode | LinearAttentionNode | MatrixNode
     return {
         node.name
         for node in graph.nodes

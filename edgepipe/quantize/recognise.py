@@ -12,6 +12,7 @@ from edgepipe.quantize.graph import (
     FloatNode,
     Graph,
     LengthNode,
+    LinearAttentionNode,
     MatrixNode,
     Node,
     NormNode,
@@ -65,7 +66,7 @@ class Recognise:
                 yield f"{node.name} stays float without a reason"
             if is_integer(node) and node.name in self.keep_float:
                 yield f"{node.name} is integer, expected float"
-            is_free = isinstance(node, AttentionNode | MatrixNode)
+            is_free = isinstance(node, AttentionNode | LinearAttentionNode | MatrixNode)
             if is_integer(node) and not is_free and picture_shape(after.shapes[node.name]) is None:
                 yield f"{node.name} is {list(after.shapes[node.name])}, expected a picture"
 
@@ -90,7 +91,7 @@ RULES: dict[str, Callable[[Call], Node | str]] = {
     "add": arithmetic_rules.elementwise,
     "subtract": arithmetic_rules.elementwise,
     "multiply": arithmetic_rules.elementwise,
-    "divide": arithmetic_rules.elementwise,
+    "divide": arithmetic_rules.quotient,
     "nn.relu": arithmetic_rules.activation,
     "nn.leakyrelu": arithmetic_rules.activation,
     "clip": arithmetic_rules.activation,

@@ -24,6 +24,7 @@ from edgepipe.quantize.graph import (
     Graph,
     JoinNode,
     LengthNode,
+    LinearAttentionNode,
     MatrixNode,
     MaxPoolNode,
     MoveNode,
@@ -59,7 +60,11 @@ from edgepipe.quantize.integers import (
     ToInt8,
 )
 from edgepipe.quantize.normalising.layers import integer_length, integer_norm
-from edgepipe.quantize.on_arm.attention import integer_attention, integer_product_of_matrices
+from edgepipe.quantize.on_arm.attention import (
+    integer_attention,
+    integer_linear_attention,
+    integer_product_of_matrices,
+)
 from edgepipe.quantize.on_arm.layers import (
     integer_affine,
     integer_quotient,
@@ -67,9 +72,8 @@ from edgepipe.quantize.on_arm.layers import (
     joined,
 )
 from edgepipe.quantize.on_arm.records import (
-    Attention,
     DilatedPool,
-    MatrixProduct,
+    FreeOperation,
     PictureOperation,
 )
 from edgepipe.quantize.options import QuantizeOptions
@@ -358,6 +362,15 @@ class _Lowering:
         made = integer_attention(node, forms, self._int8_name(node.name), target)
         self._append_free(node.name, *made)
 
+    def linear_attention(self, node: LinearAttentionNode) -> None:
+        """Compute linear attention of tensors with one step each; they need not be pictures."""
+        query, key, value = (self._moved_form(tensor) for tensor in node.inputs)
+        target = self._ranges.target(node.name)
+        name = self._int8_name(node.name)
+        self._append_free(
+            node.name, *integer_linear_attention(node, (query, key, value), name, target)
+        )
+
     def matrices(self, node: MatrixNode) -> None:
         """Multiply two tensors with one step each; they need not be pictures."""
         first, second = (self._moved_form(tensor) for tensor in node.inputs)
@@ -366,7 +379,7 @@ class _Lowering:
         made = integer_product_of_matrices(node, (first, second), name, target)
         self._append_free(node.name, *made)
 
-    def _append_free(self, tensor: str, layer: Attention | MatrixProduct, step: float) -> None:
+    def _append_free(self, tensor: str, layer: FreeOperation, step: float) -> None:
         """Append an operator whose result has one step and any shape."""
         self.operations.append(layer)
         shape = self._graph.shapes[tensor]
@@ -537,6 +550,7 @@ _LOWERINGS: dict[type[Node], Callable[[_Lowering, Any], None]] = {
     LengthNode: _Lowering.length,
     SoftmaxNode: _Lowering.softmax,
     AttentionNode: _Lowering.attention,
+    LinearAttentionNode: _Lowering.linear_attention,
     MatrixNode: _Lowering.matrices,
     AveragePoolNode: _Lowering.average_pool,
     MaxPoolNode: _Lowering.max_pool,

@@ -112,12 +112,16 @@ class _Reductions(Rewriting):
                 if reader.op_type in _NORMALISING:
                     if reader.op_type != "Div" or reader.input[1] == current:
                         return True
-                elif reader.op_type not in _PASSING:
+                elif reader.op_type not in _PASSING and not self._is_of_tensors(reader):
                     continue
                 if reader.output[0] not in seen:
                     seen.add(reader.output[0])
                     waiting.append(reader.output[0])
         return False
+
+    def _is_of_tensors(self, node: onnx.NodeProto) -> bool:
+        """Whether a node multiplies two computed matrices, as linear attention's totals do."""
+        return node.op_type == "MatMul" and all(self.array(v) is None for v in node.input)
 
     def _of_picture(
         self, node: onnx.NodeProto, axes: set[int], shape: tuple[int, ...]

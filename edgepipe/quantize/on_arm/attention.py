@@ -1,6 +1,7 @@
 """Products of computed matrices in integers.
 
 In attention, scores are not rounded, exponentials come from a table, and a row has one quotient.
+In linear attention, nothing is rounded but the quotient.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.quantize.graph import AttentionNode, MatrixNode
+from edgepipe.quantize.graph import AttentionNode, LinearAttentionNode, MatrixNode
 from edgepipe.quantize.integers import Int8Form
-from edgepipe.quantize.on_arm.records import Attention, MatrixProduct
+from edgepipe.quantize.on_arm.records import Attention, LinearAttention, MatrixProduct
 from edgepipe.quantize.ranges import Target
 
 _FINEST = 1 / 128  # of exponents; e differs by 0.4 % at most from that of the middle of a step
@@ -24,6 +25,9 @@ _BELOW_ALL = 32.0  # an exponent that is less than another by this has no weight
 _BIAS_BITS = 29  # of _BELOW_ALL in steps of a score: differences of scores fit int32
 _FACTOR_BITS = 30  # of the factor of a sum of products, which has at most 31 bits itself
 _MOST_FINER = 2.0**16  # steps of the result in one of the values
+_MOST_FINER_MEAN = 2.0**12  # the same of linear attention, whose sums have more bits
+_WORD_BITS = 61  # of what is doubled, or added to as much, and then still fits int64
+_MOST_SHIFT = 40  # of totals; more would add nothing to 28 bits of the factor
 
 
 def integer_attention(
@@ -72,6 +76,54 @@ def integer_attention(
         shift=shift,
     )
     return attention, step
+
+
+def integer_linear_attention(
+    node: LinearAttentionNode,
+    forms: tuple[Int8Form, Int8Form, Int8Form],
+    name: str,
+    target: Target,
+) -> tuple[LinearAttention, float]:
+    """Return linear attention in integers, and the one step of its result.
+
+    ``forms`` are queries, keys and values, each with one step. Sums and totals are exact. A total
+    has as many bits behind the point as fit, and with them ``epsilon``, in which the step of the
+    queries' products with the keys counts as 1. A total of 0 is then as good as the least that is
+    positive, so a result there is the largest or the least, or 0 if the sum is 0, too.
+    """
+    query, key, value = forms
+    terms = key.shape[-2] * key.shape[-1]
+    most_sum, most_total = terms << 21, terms << 14  # of products of three and of two int8
+    unit = float(query.scale[0]) * float(key.scale[0])
+    step = float(target.step.max())
+    if not target.is_fixed:
+        step = max(step, abs(node.factor) * float(value.scale[0]) / _MOST_FINER_MEAN)
+    ratio = node.factor * float(value.scale[0]) / step
+    epsilon = node.epsilon / unit
+    most_factor = (1 << _WORD_BITS) // most_sum
+    bits = min(
+        math.log2(most_factor / abs(ratio)),
+        _WORD_BITS - math.log2(most_total + abs(epsilon)),
+    )
+    shift = min(max(math.floor(bits), 0), _MOST_SHIFT)
+    most_epsilon = (1 << _WORD_BITS) - (most_total << shift)
+    attention = LinearAttention(
+        name=name,
+        query=query.name,
+        key=key.name,
+        value=value.name,
+        rank=len(query.shape),
+        is_narrow=most_sum < 1 << 31,
+        shift=shift,
+        epsilon=_bounded(epsilon * 2.0**shift, most_epsilon),
+        factor=_bounded(ratio * 2.0**shift, most_factor),
+    )
+    return attention, step
+
+
+def _bounded(value: float, most: int) -> int:
+    """Return a number rounded to an integer whose magnitude is at most ``most``."""
+    return max(-most, min(most, round(max(-(2.0**63), min(2.0**63, value)))))
 
 
 def integer_product_of_matrices(

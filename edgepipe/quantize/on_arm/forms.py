@@ -11,6 +11,7 @@ from edgepipe.quantize.on_arm.records import (
     Attention,
     DilatedPool,
     Joined,
+    LinearAttention,
     MatrixProduct,
     Softmax,
 )
@@ -36,6 +37,8 @@ def write(builder: ModuleBuilder, operation: ArmOperation) -> str:
             return _write_softmax(builder, operation)
         case Attention():
             return _write_attention(builder, operation)
+        case LinearAttention():
+            return _write_linear(builder, operation)
         case MatrixProduct():
             return _write_product(builder, operation)
 
@@ -96,6 +99,45 @@ def _write_attention(builder: ModuleBuilder, attention: Attention) -> str:
     t = emit("scaled", "multiply", t, inverse)
     t = emit("rounded", "add", t, one(1 << (attention.shift - 1), "int64"))
     t = emit("shifted", "right_shift", t, one(attention.shift, "int64"))
+    t = emit("clipped", "clip", t, -128, 127)
+    return builder.emit(attention.name, "astype", t, dtype="int8")
+
+
+def _write_linear(builder: ModuleBuilder, attention: LinearAttention) -> str:
+    def emit(part: str, op: str, *args: object, **attributes: object) -> str:
+        return builder.emit(f"{attention.name}__{part}", op, *args, **attributes)
+
+    def one(value: int) -> NDArray[np.int64]:
+        return np.full((1,) * attention.rank, value, np.int64)
+
+    wide = "int32" if attention.is_narrow else "int64"
+
+    def product(part: str, tensor: str) -> str:
+        """Return the product of the queries and an int32 matrix, as int64."""
+        if not attention.is_narrow:
+            tensor = emit(f"wide_{part}", "astype", tensor, dtype=wide)
+            return emit(part, "matmul", query, tensor, out_dtype=wide)
+        narrow = emit(f"narrow_{part}", "matmul", query, tensor, out_dtype=wide)
+        return emit(part, "astype", narrow, dtype="int64")
+
+    query = emit("queries", "astype", attention.query, dtype=wide)
+    context = emit("context", "matmul", attention.key, attention.value, out_dtype="int32")
+    sums = product("sums", context)
+    keys = emit("keys", "astype", attention.key, dtype="int32")
+    keys = emit("all_keys", "sum", keys, axis=[-1], keepdims=True)
+    total = product("products", keys)
+    total = emit("scaled_products", "multiply", total, one(1 << attention.shift))
+    total = emit("total", "add", total, one(attention.epsilon))
+    sign = emit("twice", "multiply", total, one(2))
+    sign = emit("odd", "add", sign, one(1))
+    sign = emit("sign", "clip", sign, -1, 1)
+    size = emit("magnitude", "multiply", total, sign)
+    size = emit("size", "maximum", size, one(1))
+    half = emit("half", "right_shift", size, one(1))
+    factor = emit("factor", "multiply", sign, one(attention.factor))
+    t = emit("scaled", "multiply", sums, factor)
+    t = emit("rounded", "add", t, half)
+    t = emit("mean", "floor_divide", t, size)
     t = emit("clipped", "clip", t, -128, 127)
     return builder.emit(attention.name, "astype", t, dtype="int8")
 

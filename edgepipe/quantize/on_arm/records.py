@@ -112,6 +112,38 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LinearAttention:
+    """Means of int8 values, weighted by products of queries and keys that may have any sign.
+
+        sums = query @ (key @ value)                                  exact
+        total = (query @ sum(key over m)) * 2**shift + epsilon        exact
+        sign = 1 where total >= 0, else -1
+        size = max(total * sign, 1)
+        output = clip((sums * sign * factor + (size >> 1)) // size, -128, 127)
+
+    ``query`` is [..., n, d], ``key`` [..., d, m], ``value`` [..., m, e] and the output
+    [..., n, e], all of ``rank`` axes. The first two results are int32 if ``is_narrow``, else int64;
+    what follows is int64. Where the total is 0, it counts as the least positive one: a result is
+    then the largest or the least, or 0 where the sum is 0, too.
+    """
+
+    name: str
+    query: str
+    key: str
+    value: str
+    rank: int
+    is_narrow: bool
+    shift: int
+    epsilon: int
+    factor: int
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The tensors that the operator reads."""
+        return (self.query, self.key, self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixProduct:
     """Sums of products of two int8 tensors, scaled.
 
@@ -135,4 +167,5 @@ class MatrixProduct:
 
 
 PictureOperation = Joined | DilatedPool | Softmax
-ArmOperation = PictureOperation | Attention | MatrixProduct
+FreeOperation = Attention | LinearAttention | MatrixProduct
+ArmOperation = PictureOperation | FreeOperation
