@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import helper
 
 from edgepipe.frontend.onnx_graph import set_nodes
@@ -171,10 +173,16 @@ class _Einsums(Rewriting):
         wanted: Sequence[str],
         equation: _Equation,
     ) -> str:
-        """Append a transpose to the labels that are wanted, if it is not the identity."""
+        """Append a transpose to the labels that are wanted, if it is not the identity.
+
+        A constant is transposed here.
+        """
         if [*labels] == [*wanted]:
             return value
         perm = [labels.index(label) for label in wanted]
+        array = self.array(value)
+        if array is not None:
+            return self._constant(name, array.transpose(perm))
         nodes.append(helper.make_node("Transpose", [value], [name], perm=perm))
         self._note(name, equation.shape(wanted))
         return name
@@ -183,9 +191,18 @@ class _Einsums(Rewriting):
         """Append a reshape, if the shape is another one."""
         if self._shape(value) == tuple(shape):
             return value
+        array = self.array(value)
+        if array is not None:
+            return self._constant(name, array.reshape(shape))
         wanted = self.integers(f"{name}/shape", shape)
         nodes.append(helper.make_node("Reshape", [value, wanted], [name]))
         self._note(name, shape)
+        return name
+
+    def _constant(self, name: str, array: NDArray[np.float64]) -> str:
+        """Add what was moved of a constant, which is one of later moves as well."""
+        self.constant(name, array)
+        self._constants = {**self._constants, name: self._graph.initializer[-1]}
         return name
 
     def _note(self, name: str, shape: Sequence[int]) -> None:
