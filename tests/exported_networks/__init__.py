@@ -65,6 +65,7 @@ NETWORKS = {
     "densenet": Exported(others.densenet, "torch", 17, 64, 0.25, 0.15),
     "senet": Exported(others.senet, "torch", 13, 64, 0.25, 0.2),
     "blazeface": Exported(others.blazeface, "torch_dynamic", 13, 64),
+    "efficientvit": Exported(others.efficientvit, "torch", 17, 128),
     "yolov5_focus": Exported(others.focus, "torch", 11, 64),
     "deeplab": Exported(others.deeplab, "torch", 16, 65),
     "super_resolution": Exported(segmenters.super_resolution, "torch", 18, 32, 0.5),
