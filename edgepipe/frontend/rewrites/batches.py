@@ -16,6 +16,7 @@ from edgepipe.frontend.onnx_graph import (
     remove_unread,
     set_attribute,
     set_nodes,
+    stretches,
     text_of,
     values_before,
 )
@@ -103,16 +104,35 @@ class _Batches(Rewriting):
         """Whether a node is a convolution or pool of a batch that can be one of a picture."""
         if not node.output or not self._is_batch(node.output[0]) or any(node.output[1:]):
             return False
-        if not self._is_batch(node.input[0]):
+        constants = [self.array(value) for value in node.input[1:] if value]
+        if not self._is_batch(node.input[0]) or any(found is None for found in constants):
             return False
+        if text_of(node, "auto_pad", "NOTSET") != "NOTSET":
+            return False
+        if node.op_type == "ConvTranspose":
+            sized = any(a.name == "output_shape" for a in node.attribute)
+            return not sized and self._has_few_weights(node)
         if node.op_type == "Conv":
-            constants = [self.array(value) for value in node.input[1:] if value]
-            explicit = text_of(node, "auto_pad", "NOTSET") == "NOTSET"
-            return explicit and all(found is not None for found in constants)
-        if node.output[0] not in self._needed:
+            return True
+        is_pool = node.op_type in _POOLS or self._is_mean(node) or self._is_of_pixels(node)
+        return is_pool and node.output[0] in self._needed
+
+    def _is_of_pixels(self, node: onnx.NodeProto) -> bool:
+        """Whether a node adds a border to each picture, or resizes it."""
+        inputs = [self.array(value) for value in node.input[1:] if value]
+        if any(a.name == "axes" for a in node.attribute) or not inputs or inputs[0] is None:
             return False
-        is_pool = node.op_type in _POOLS and text_of(node, "auto_pad", "NOTSET") == "NOTSET"
-        return is_pool or self._is_mean(node)
+        if node.op_type == "Pad":
+            amounts = inputs[0].reshape(-1)
+            return amounts.size == 8 and len(inputs) < 3 and not amounts[[0, 1, 4, 5]].any()
+        found = [values for values in inputs if values is not None and values.size]
+        is_plain = node.op_type == "Resize" and len(found) == 1 and found[0].size == 4
+        return is_plain and stretches(node)
+
+    def _has_few_weights(self, node: onnx.NodeProto) -> bool:
+        """Whether there may be a copy of a layer's weights for each picture."""
+        count, weights = self.shapes[node.input[0]][0], self.shapes[node.input[1]]
+        return count * int(np.prod(weights)) <= _MOST_WEIGHTS
 
     def _is_mean(self, node: onnx.NodeProto) -> bool:
         """Whether a node reduces the pixels of each channel, as a global pool does."""
@@ -127,9 +147,8 @@ class _Batches(Rewriting):
         """Whether a layer, or a copy of it for each picture, treats each channel by itself."""
         if node.op_type != "Conv":
             return True
-        shape, weight = self.shapes[node.input[0]], self.shapes[node.input[1]]
-        small = shape[0] * int(np.prod(weight)) <= _MOST_WEIGHTS
-        return _integer(node, "group", 1) == shape[1] and small
+        channels = self.shapes[node.input[0]][1]
+        return _integer(node, "group", 1) == channels and self._has_few_weights(node)
 
     def _passes(self, node: onnx.NodeProto) -> bool:
         """Whether a node can stand between layers on the same picture."""
@@ -325,15 +344,18 @@ class _Batches(Rewriting):
         return True
 
     def _of_each_channel(self, node: onnx.NodeProto) -> None:
-        """Write a pool or a depthwise convolution as one of a picture with all channels."""
+        """Write a layer of each channel, or of groups of them, as one of a picture with all."""
         value, count = node.output[0], self.shapes[node.input[0]][0]
         layout = Layout(count, 1, 1)
         made = _copied(node, [self.picture(node.input[0], layout)], self._unique(f"{value}/made"))
-        if node.op_type == "Conv":
+        size = layout.picture(self.shapes[value])
+        if node.op_type in ("Conv", "ConvTranspose"):
             set_attribute(made, "group", count * _integer(node, "group", 1))
             for index, name in list(enumerate(node.input))[1:]:
                 made.input[index] = self._repeated(name, count) if name else ""
-        self._append(made, layout.picture(self.shapes[value]))
+        elif node.op_type == "Resize" and len(node.input) > 3 and node.input[3]:
+            made.input[3] = self.integers(self._unique(f"{value}/sizes"), size)
+        self._append(made, size)
         self._computed(value, made.output[0], layout)
 
     def _repeated(self, name: str, count: int) -> str:

@@ -234,6 +234,65 @@ def test_a_mean_with_its_axes_as_an_input_is_one_of_more_channels() -> None:
     assert on_pictures(rewritten(ending(b, given, opset=18)))
 
 
+# Borders, resizes and transposed convolutions.
+
+
+@pytest.mark.parametrize("group", [1, 2, CHANNELS])
+def test_a_transposed_convolution_is_one_of_groups(group) -> None:
+    b = Builder()
+    x, given = batch(b)
+    weights = [b.constant("w", b.normal(CHANNELS, 2, 3, 2)), b.constant("b", b.normal(2 * group))]
+    b.node("ConvTranspose", [x, *weights], "y", group=group, strides=[2, 2], pads=[1, 0, 1, 0])
+    model = rewritten(ending(b, given))
+    assert kinds(model) == {"ConvTranspose": 1, "Identity": 1, "Reshape": 2}
+    assert on_pictures(model)
+
+
+def resampled(
+    kind: str, inputs: list[object], channels: int = CHANNELS, **attributes: object
+) -> onnx.ModelProto:
+    b = Builder()
+    x, given = batch(b)
+    names = [
+        b.constant(f"{kind}{index}", values) if values is not None else ""
+        for index, values in enumerate(inputs)
+    ]
+    x = b.node(kind, [x, *names], "between", **attributes)
+    b.conv(x, "y", (3, channels, 1, 1))
+    return ending(b, given)
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "attributes"),
+    [
+        ("Pad", [np.array([0, 0, 1, 2, 0, 0, 3, 0])], {"mode": "reflect"}),
+        ("Pad", [np.array([0, 0, 1, 2, 0, 0, 3, 0]), np.float32(0.5)], {}),
+        ("Resize", [None, np.array([1, 1, 2, 2], np.float32)], {"mode": "nearest"}),
+        ("Resize", [None, None, np.array([COUNT, CHANNELS, 7, 9])], {"mode": "linear"}),
+    ],
+)
+def test_a_border_or_a_resize_is_one_of_more_channels(kind, inputs, attributes) -> None:
+    model = rewritten(resampled(kind, inputs, **attributes))
+    assert computing(model) == [kind, "Conv"]
+    assert on_pictures(model)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "channels"), [([1, 0, 0, 0, 0, 0, 0, 0], 6), ([0, 0, 0, 0, 0, 1, 0, 0], 7)]
+)
+def test_a_border_of_the_batch_or_of_channels_stays(amounts, channels) -> None:
+    model = rewritten(resampled("Pad", [np.array(amounts)], channels))
+    (node,) = (node for node in model.graph.node if node.op_type == "Pad")
+    assert list(node.output) == ["between"]
+
+
+def test_a_transposed_convolution_of_very_many_weights_stays() -> None:
+    b = Builder()
+    x, given = batch(b, (64, 64, 3, 3))
+    b.node("ConvTranspose", [x, b.constant("w", b.normal(64, 64, 2, 2))], "y", strides=[2, 2])
+    assert left_alone(ending(b, given))
+
+
 # What stands between layers.
 
 
