@@ -402,6 +402,55 @@ def test_one_picture_serves_all_layers_that_read_a_batch() -> None:
     assert first.input[0] == second.input[0]
 
 
+@st.composite
+def chains(draw: st.DrawFn) -> onnx.ModelProto:
+    """Layers and operators in any order, some of which read what earlier ones made."""
+    b = Builder(draw(st.integers(0, 3)))
+    from_windows = draw(st.booleans())
+    x, given = (windows(b), [1, 6, 10, 10]) if from_windows else batch(b)
+    made = [x]
+    for number in range(draw(st.integers(1, 7))):
+        x, name = draw(st.sampled_from(made)), f"v{number}"
+        kind = draw(st.sampled_from(_STEPS))
+        if kind == "Slice":
+            bounds = [numbers(b, f"{name}.{i}", n) for i, n in enumerate((1, 4, 1))]
+            part = b.node("Slice", [x, *bounds], f"{name}.part")
+            x = b.node("Concat", [part, b.node("Relu", [part], f"{name}.relu")], name, axis=1)
+        elif kind == "flat":
+            flat = reshaped(b, x, f"{name}.flat", COUNT, CHANNELS, SIZE * SIZE)
+            x = reshaped(b, b.node("Tanh", [flat], f"{name}.tanh"), name, *BATCH)
+        elif kind == "Add":
+            x = b.node("Add", [x, draw(st.sampled_from(made))], name)
+        elif kind == "constant":
+            shape = draw(st.sampled_from([(), (CHANNELS, 1, 1), BATCH, (SIZE,)]))
+            x = b.node("Mul", [b.constant(f"{name}.c", b.normal(*shape)), x], name)
+        elif kind == "gate":
+            x = b.node("Mul", [x, b.node("GlobalMaxPool", [x], f"{name}.pool")], name)
+        elif kind == "MaxPool":
+            x = b.node("MaxPool", [x], name, kernel_shape=[3, 3], pads=[1] * 4)
+        else:
+            group, kernel = _CONVS[kind]
+            shape = (CHANNELS, CHANNELS // group, kernel, kernel)
+            x = b.conv(x, name, shape, group=group, pads=[kernel // 2] * 4)
+        made.append(x)
+    x = picture_of(b, x) if from_windows and draw(st.booleans()) else x
+    b.node("Identity", [x], "y")
+    return ending(b, given)
+
+
+_CONVS = {"pointwise": (1, 1), "full": (1, 3), "grouped": (2, 3), "depthwise": (CHANNELS, 5)}
+_STEPS = (*_CONVS, "Slice", "flat", "Add", "constant", "gate", "MaxPool")
+
+
+@settings(deadline=None, max_examples=150)
+@given(chains())
+def test_any_chain_of_layers_has_the_same_values(model) -> None:
+    before = kinds(model)
+    after = kinds(rewritten(model))
+    for kind in ("Conv", "MaxPool", "Mul"):
+        assert after[kind] <= before[kind]
+
+
 # Windows of a picture.
 
 
