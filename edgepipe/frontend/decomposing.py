@@ -11,6 +11,7 @@ from onnx import helper
 
 from edgepipe.frontend.onnx_graph import set_attribute, set_nodes, stretches
 from edgepipe.frontend.rewrites import pools, slices
+from edgepipe.frontend.rewrites.composed_moves import axes_of
 from edgepipe.frontend.rewrites.rewriting import (
     REDUCE_WITH_INPUTS,
     SLICE_WITH_INPUTS,
@@ -226,10 +227,13 @@ def _gather(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     before   Gather(x, 2, axis=0)
     after    Reshape(Slice(x, [2], [3], [0]), the shape without that axis)
 
-    Exporters write the queries, keys and values of attention so. TVM's kernel for ``Gather`` reads
-    from indices without a check, and prints a warning for each; a slice has no indices, and moves
-    whole blocks. All elements are no slice, only a reshape. Indices that are not neighbours in
-    ascending order stay.
+    before   Gather(x[1, c, 4, w], [[0, 2], [1, 3]], axis=2)
+    after    Reshape(x, [1, c, 2, 2, w]) -> Transpose(0 1 3 2 4)
+
+    Exporters write the queries, keys and values of attention so, and patches (``unfold``). TVM's
+    kernel for ``Gather`` reads from indices without a check, and prints a warning for each; a slice
+    has no indices, and moves whole blocks. All elements are no slice, only a reshape. A table of
+    other indices becomes a list. A list stays.
     """
     indices = rewriting.array(node.input[1]) if len(node.input) == 2 else None
     before = rewriting.shapes.get(node.input[0], ())
@@ -242,9 +246,10 @@ def _gather(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     taken = [int(index) for index in indices.reshape(-1)]
     taken = [index + before[axis] if index < 0 else index for index in taken]
     first, end = taken[0], taken[0] + len(taken)
-    if taken != list(range(first, end)) or first < 0 or end > before[axis]:
-        return None
     name = node.output[0]
+    if taken != list(range(first, end)) or first < 0 or end > before[axis]:
+        table = np.array(taken, np.int64).reshape(indices.shape)
+        return _table(rewriting, node, axis, table) if indices.ndim > 1 else None
     if len(taken) == before[axis]:
         return [_reshape(rewriting, node.input[0], name, after)]
     part = name if indices.ndim == 1 else f"{name}/part"
@@ -258,6 +263,37 @@ def _gather(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
         rewriting.note_shape(part, shape, like=name)
         nodes.append(_reshape(rewriting, part, name, after))
     return nodes
+
+
+def _table(
+    rewriting: Rewriting, node: onnx.NodeProto, axis: int, table: NDArray[np.int64]
+) -> Nodes:
+    """Return moves for a table that has each element once, otherwise a list and a reshape."""
+    (source, name), before = (node.input[0], node.output[0]), rewriting.shapes[node.input[0]]
+    after = rewriting.shapes[name]
+    found = axes_of(table, before[axis])
+    nodes: Nodes = []
+    if found is not None:
+        split, turned = f"{name}/split", f"{name}/turned"
+        shape = (*before[:axis], *found.sizes, *before[axis + 1 :])
+        perm = [*range(axis), *(axis + n for n in found.perm)]
+        perm += range(len(perm), len(shape))
+        nodes.append(_reshape(rewriting, source, split, shape))
+        nodes.append(helper.make_node("Transpose", [split], [turned], perm=perm))
+        rewriting.note_shape(split, shape, like=name)
+        rewriting.note_shape(turned, [shape[n] for n in perm], like=name)
+        return [*nodes, _reshape(rewriting, turned, name, after)]
+    if len(before) > 4 and before[0] == 1 and axis == len(before) - 1:
+        before = (1, before[1], int(np.prod(before[2:-1])), before[-1])
+        nodes.append(_reshape(rewriting, source, f"{name}/picture", before))
+        rewriting.note_shape(f"{name}/picture", before, like=name)
+        source, axis = f"{name}/picture", 3
+    part = f"{name}/part"
+    index = rewriting.integers(f"{name}/index", table.reshape(-1).tolist())
+    nodes.append(helper.make_node("Gather", [source, index], [part], axis=axis))
+    shape = (*before[:axis], table.size, *before[axis + 1 :])
+    rewriting.note_shape(part, shape, like=name)
+    return [*nodes, _reshape(rewriting, part, name, after)]
 
 
 def _reshape(

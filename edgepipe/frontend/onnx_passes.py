@@ -13,6 +13,7 @@ from edgepipe.frontend.onnx_graph import remove_unread
 from edgepipe.frontend.padding import explicit_padding, fold_pads, split_pads
 from edgepipe.frontend.picture_input import remove_identities
 from edgepipe.frontend.rewrites.any_shape import pictures_of_any_shape
+from edgepipe.frontend.rewrites.batches import batches_as_pictures
 from edgepipe.frontend.rewrites.between_reshapes import arithmetic_before_reshapes
 from edgepipe.frontend.rewrites.channels_last import channels_stay_first
 from edgepipe.frontend.rewrites.einsums import plain_einsums
@@ -56,6 +57,7 @@ def simplify(model: onnx.ModelProto) -> None:
     fold_pads(model)
     unstack(model)
     gather_blocks(model)
+    batches_as_pictures(model)
     plain_softmaxes(model)
     plain_scores(model)
     infer_shapes(model)

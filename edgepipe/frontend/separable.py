@@ -59,12 +59,12 @@ def resampling_as_products(model: onnx.ModelProto) -> None:
     before   Conv(Pad(x, mode="reflect")); Conv(Slice(x, steps=[2, 2])); Conv(AveragePool(x))
     after    Conv(MatMul(MatMul(rows, x), cols))
 
-    These are borders that a convolution cannot take, slices of height and width, averages whose
-    divisors vary, resizes by factors that are not powers of two, and tiles. Each product is
-    compared with its operator on random values; where they differ, the operator stays. What no
-    layer reads afterwards stays as well: it decodes results. A resize whose values TVM's importer
-    changes is a product everywhere. A crop of a border is one
-    product, as is any operator that moves the pixels that another one has moved.
+    These are borders that a convolution cannot take, slices of height and width and selections of
+    rows or columns, averages whose divisors vary, resizes by factors that are not powers of two,
+    and tiles. Each product is compared with its operator on random values; where they differ, the
+    operator stays. What no layer reads afterwards stays as well: it decodes results. A resize whose
+    values TVM's importer changes is a product everywhere. A crop of a border is one product, as is
+    any operator that moves the pixels that another one has moved.
     """
     imported = ImportedOperators()
     shapes = shapes_of(model)
@@ -200,6 +200,16 @@ def _slice(operator: _Operator) -> Matrices | None:
         last = None if step < 0 and end < -size else end  # Python has no number for that
         matrices[axis % 4 - 2] = matrices[axis % 4 - 2][begin:last:step]
     return None if min(len(m) for m in matrices) < 1 else (matrices[0], matrices[1])
+
+
+def _gather(operator: _Operator) -> Matrices | None:
+    """Return the matrices of rows or columns in an order that a constant list gives."""
+    axis, indices = operator.integer("axis") % 4, operator.constants[0]
+    if axis < 2 or indices is None or indices.ndim != 1 or not indices.size:
+        return None
+    sides = [np.eye(size, dtype=np.float32) for size in operator.size]
+    sides[axis - 2] = sides[axis - 2][indices.astype(np.int64)]
+    return sides[0], sides[1]
 
 
 def _tile(operator: _Operator) -> Matrices | None:
@@ -346,6 +356,7 @@ def _is_dyadic(rows: Float, cols: Float) -> bool:
 
 _MATRICES: Mapping[str, Callable[[_Operator], Matrices | None]] = {
     "AveragePool": _average_pool,
+    "Gather": _gather,
     "Pad": _pad,
     "Resize": _resize,
     "Slice": _slice,

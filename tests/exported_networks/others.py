@@ -47,7 +47,7 @@ def _blaze_block(w: Writer, x: Value, channels: int, stride: int) -> Value:
     return w.activation(w.add(y, short), "relu")
 
 
-def efficientvit(
+def efficientvit_b0(
     w: Writer, size: int = 224, width: float = 1.0, depth: float = 1.0
 ) -> onnx.ModelProto:
     """EfficientViT-B0: convolutions, and linear attention of several scales (Cai et al., 2023)."""
@@ -158,3 +158,73 @@ def focus(w: Writer, size: int = 640, width: float = 1.0, depth: float = 1.0) ->
     y = w.conv(x, x.channels // 2, 1, act="leaky")
     y = w.concat(y, *(w.max_pool(y, kernel, 1, kernel // 2) for kernel in (5, 9, 13)))
     return w.model(w.conv(w.conv(y, x.channels, 1, act="leaky"), 255, 1, norm=False))
+
+
+def efficientvit_m0(
+    w: Writer, size: int = 224, width: float = 1.0, depth: float = 1.0
+) -> onnx.ModelProto:
+    """EfficientViT-M0: in windows, each head adds what the one before made (Liu et al., 2023)."""
+    x = w.image(size, size)
+    for channels in (8, 16, 32, 64):
+        x = w.conv(x, scaled(channels, width), 3, 2, act="" if channels == 64 else "relu")
+    for stage, (channels, count) in enumerate(((64, 1), (128, 2), (192, 3))):
+        if stage:
+            x = _feed_forward(w, _depthwise(w, x))
+            x = _merged(w, x, scaled(channels, width, 16))
+            x = _feed_forward(w, _depthwise(w, x))
+        for _ in range(times(count, depth)):
+            x = _feed_forward(w, _depthwise(w, x))
+            x = w.add(x, _window_attention(w, x, 7 if size == 224 else 4))
+            x = _feed_forward(w, _depthwise(w, x))
+    return w.model(w.linear(w.flatten(w.global_pool(x)), 1000))
+
+
+def _depthwise(w: Writer, x: Value) -> Value:
+    return w.add(x, w.conv(x, x.channels, 3, groups=x.channels))
+
+
+def _feed_forward(w: Writer, x: Value) -> Value:
+    return w.add(x, w.conv(w.conv(x, 2 * x.channels, 1, act="relu"), x.channels, 1))
+
+
+def _merged(w: Writer, x: Value, channels: int) -> Value:
+    """Append patch merging: half of the size, with a gate for each channel."""
+    y = w.conv(x, 4 * x.channels, 1, act="relu")
+    y = w.conv(y, y.channels, 3, 2, groups=y.channels, act="relu")
+    gate = w.conv(w.global_pool(y), y.channels // 4, 1, norm=False, act="relu")
+    y = w.mul(y, w.sigmoid(w.conv(gate, y.channels, 1, norm=False)))
+    return w.conv(y, channels, 1)
+
+
+def _window_attention(w: Writer, x: Value, window: int) -> Value:
+    """Append attention in windows, of all pixels if the picture is not larger than one."""
+    _, channels, height, width = x.shape
+    if max(height, width) <= window:
+        return _cascade(w, x)
+    down, right = height // window, width // window
+    y = w.reshape(w.transpose(x, 0, 2, 3, 1), 1, down, window, right, window, channels)
+    y = w.reshape(w.transpose(y, 0, 1, 3, 2, 4, 5), down * right, window, window, channels)
+    y = w.transpose(_cascade(w, w.transpose(y, 0, 3, 1, 2)), 0, 2, 3, 1)
+    y = w.transpose(w.reshape(y, 1, down, right, window, window, channels), 0, 1, 3, 2, 4, 5)
+    return w.transpose(w.reshape(y, 1, height, width, channels), 0, 3, 1, 2)
+
+
+def _cascade(w: Writer, x: Value) -> Value:
+    """Append cascaded group attention on a batch of pictures."""
+    count, channels, height, width = x.shape
+    heads, key, tokens = 4, 16, height * width
+    each = channels // heads
+    made: list[Value] = []
+    for part, kernel in zip(w.split(x, *([each] * heads)), (5, 5, 3, 3), strict=True):
+        y = w.add(made[-1], part) if made else part
+        y = w.conv(y, 2 * key + each, 1)
+        query, keys, values = w.split(w.reshape(y, *y.shape), key, key, each)
+        query = w.conv(query, key, kernel, groups=key)
+        query = w.mul(w.reshape(query, count, key, tokens), w.constant(key**-0.5))
+        keys = w.reshape(keys, count, key, tokens)
+        scores = w.matmul(w.transpose(query, 0, 2, 1), keys)
+        bias = w.constant(w.around(0, 0.3, tokens, tokens))
+        shares = w.softmax(w.op("Add", [scores, bias], scores.shape))
+        y = w.matmul(w.reshape(values, count, each, tokens), w.transpose(shares, 0, 2, 1))
+        made.append(w.reshape(y, count, each, height, width))
+    return w.conv(w.activation(w.concat(*made), "relu"), channels, 1)

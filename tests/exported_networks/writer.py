@@ -183,7 +183,7 @@ class Writer:
             attributes["auto_pad"] = "SAME_UPPER"
         else:
             attributes["pads"] = [pad] * 4
-        shape = (1, channels, height, width)
+        shape = (x.shape[0], channels, height, width)
         keeps_norm = norm and self.style in ("tf2onnx", "paddle")
         inputs = [x, self._initialiser(weight)]
         if not keeps_norm and self.style != "paddle":

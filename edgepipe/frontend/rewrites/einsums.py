@@ -171,7 +171,10 @@ class _Einsums(Rewriting):
         wanted: Sequence[str],
         equation: _Equation,
     ) -> str:
-        """Append a transpose to the labels that are wanted, if it is not the identity."""
+        """Append a transpose to the labels that are wanted, if it is not the identity.
+
+        A constant is transposed here.
+        """
         if [*labels] == [*wanted]:
             return value
         perm = [labels.index(label) for label in wanted]

@@ -8,17 +8,23 @@ from onnx import helper
 from edgepipe.frontend.onnx_graph import readers_of, set_nodes
 from edgepipe.frontend.rewrites.rewriting import Nodes, Rewriting
 
+_FACTORS = ("Div", "Mul")
+_MOVES = frozenset(["Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"])
 _ADDS_AN_AXIS = frozenset(["Reshape", "Unsqueeze"])
 
 
 def plain_scores(model: onnx.ModelProto) -> None:
-    """Rewrite factors of heads, and weights that become a column.
+    """Rewrite factors of heads, factors before moves, and weights that become a column.
 
     before   MatMul(q, k) * t[h, 1, 1] -> Softmax;            v @ Unsqueeze(Softmax(s), -1)
     after    MatMul(q * t[h, 1, 1], k) -> Softmax;            v @ Transpose(Softmax(Reshape(s)))
 
+    before   MatMul(Transpose(q * 0.25), k)
+    after    MatMul(Transpose(q) * 0.25, k)
+
     The factor is the temperature of each head (XCiT, EdgeNeXt, Swin v2, which adds biases before
-    the softmax); the column weighs all pixels (GCNet).
+    the softmax); the column weighs all pixels (GCNet). A single factor belongs to the product
+    (EfficientViT of cascaded groups).
     """
     rewriting = _Scores(model)
     set_nodes(model.graph, [made for node in model.graph.node for made in rewriting.of(node)])
@@ -32,8 +38,11 @@ class _Scores(Rewriting):
         self._readers = readers_of(model.graph)
         self._outputs = {output.name for output in model.graph.output}
         self._scaled: dict[str, tuple[str, str]] = {}
+        self._unscaled: dict[str, str] = {}
+        self._late: dict[str, onnx.NodeProto] = {}
         for node in model.graph.node:
             self._find_factor(node)
+            self._find_single_factor(node)
 
     def of(self, node: onnx.NodeProto) -> Nodes:
         """Return the nodes that compute what ``node`` computes."""
@@ -47,7 +56,57 @@ class _Scores(Rewriting):
                 helper.make_node("Mul", [query, factor], [scaled]),
                 helper.make_node("MatMul", [scaled, key], [name]),
             ]
+        if name in self._unscaled:
+            return []
+        if node.op_type in _MOVES and node.input[0] in self._unscaled:
+            return self._moved(node)
         return self._column(node) or [node]
+
+    def _find_single_factor(self, node: onnx.NodeProto) -> None:
+        """Note a factor of what is no picture, if a product reads it behind moves alone."""
+        shape = self.shapes.get(node.output[0], ())
+        if node.op_type not in _FACTORS or not shape or (len(shape) == 4 and shape[0] == 1):
+            return
+        tensors = [value for value in node.input if self.array(value) is None]
+        factors = [self.array(value) for value in node.input if value not in tensors]
+        if len(tensors) != 1 or len(factors) != 1 or self.shapes.get(tensors[0]) != shape:
+            return
+        is_single = factors[0] is not None and factors[0].size == 1
+        if not is_single or (node.op_type == "Div" and node.input[0] != tensors[0]):
+            return
+        last = self._before_product(node.output[0])
+        if last != node.output[0] and last:
+            self._unscaled[node.output[0]] = tensors[0]
+            self._late[last] = node
+
+    def _before_product(self, value: str) -> str:
+        """Return what a product of two tensors reads of a value that only moves read."""
+        readers = self._readers.get(value, [])
+        if len(readers) != 1 or value in self._outputs:
+            return ""
+        (reader,) = readers
+        if reader.op_type in _MOVES and reader.input[0] == value:
+            return self._before_product(reader.output[0])
+        is_product = reader.op_type == "MatMul" and len({*reader.input}) == 2
+        computed = all(self.array(read) is None for read in reader.input)
+        return value if is_product and computed else ""
+
+    def _moved(self, node: onnx.NodeProto) -> Nodes:
+        """Return a move of what has not been multiplied yet, and the factor if it is the last."""
+        name = node.output[0]
+        copy = onnx.NodeProto.FromString(node.SerializeToString())
+        copy.input[0] = self._unscaled[node.input[0]]
+        copy.output[0] = f"{name}/unscaled"
+        self.note_shape(copy.output[0], self.shapes[name])
+        if name not in self._late:
+            self._unscaled[name] = copy.output[0]
+            return [copy]
+        scaled = onnx.NodeProto.FromString(self._late[name].SerializeToString())
+        scaled.input[:] = [
+            copy.output[0] if self.array(value) is None else value for value in scaled.input
+        ]
+        scaled.output[0] = name
+        return [copy, scaled]
 
     def _find_factor(self, node: onnx.NodeProto) -> None:
         """Note a product of two tensors that a factor for each head is multiplied with."""

@@ -175,3 +175,12 @@ def test_any_order_of_axes_gives_the_same_values(case) -> None:
     equation, shapes = case
     assume(all(shapes))
     rewritten(einsum(equation, *shapes))
+
+
+def test_what_is_moved_of_a_constant_is_one() -> None:
+    """Positions beside queries, as MViTv2 has them."""
+    model = einsum("bhqc,qkc->bhqk", (1, 2, 5, 4), (5, 6, 4))
+    positions = np.random.default_rng(1).normal(0, 1, (5, 6, 4)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(positions, "x1"))
+    del model.graph.input[1]
+    assert rewritten(model) == ["Transpose", "Reshape", "MatMul", "Reshape", "Transpose"]

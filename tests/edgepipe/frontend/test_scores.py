@@ -1,4 +1,4 @@
-"""Scores of attention: factors of heads move to the queries, and columns of weights become rows."""
+"""Scores of attention: factors move beside the product, and columns of weights become rows."""
 
 from __future__ import annotations
 
@@ -162,5 +162,54 @@ def test_a_column_that_is_more_than_weights_stays() -> None:
 
 def test_a_softmax_over_another_axis_stays() -> None:
     model = column("Reshape", axis=1)
+    kinds = [node.op_type for node in model.graph.node]
+    assert [node.op_type for node in rewritten(model).graph.node] == kinds
+
+
+def turned(
+    kind: str = "Mul",
+    values: object = 0.25,
+    *,
+    first: bool = True,
+    shape: tuple[int, ...] = (4, 6, 5),
+    shared: bool = False,
+    reader: str = "MatMul",
+) -> onnx.ModelProto:
+    """Queries that are scaled and transposed before their product with keys."""
+    b = Builder()
+    count = len(shape)
+    x = b.node("Reshape", ["image", numbers(b, "shape", *shape)], "query")
+    operands = [x, b.constant("factor", np.asarray(values, np.float32))]
+    x = b.node(kind, operands if first else operands[::-1], "scaled")
+    x = b.node("Transpose", [x], "turned", perm=[*range(count - 2), count - 1, count - 2])
+    x = b.node("Unsqueeze", [x, numbers(b, "front", 0)], "heads")
+    b.node(reader, [x, "query"], "products")
+    outputs = {"products": count + 1}
+    if shared:
+        b.node("Relu", ["turned"], "relu")
+        outputs["relu"] = count
+    return b.model([1, 1, 1, int(np.prod(shape))], outputs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"), [("Mul", True), ("Mul", False), ("Div", True)], ids=lambda value: str(value)
+)
+def test_a_factor_of_queries_follows_their_moves(kind, first) -> None:
+    model = rewritten(turned(kind, first=first))
+    kinds = [node.op_type for node in model.graph.node]
+    assert kinds == ["Reshape", "Transpose", "Unsqueeze", kind, "MatMul"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(turned(values=factor(6, 1)), id="several factors"),
+        pytest.param(turned("Div", first=False), id="a divisor"),
+        pytest.param(turned(shape=(1, 4, 5, 5)), id="a picture"),
+        pytest.param(turned(shared=True), id="another reader"),
+        pytest.param(turned(reader="Add", shape=(4, 5, 5)), id="no product"),
+    ],
+)
+def test_other_factors_stay_before_moves(model) -> None:
     kinds = [node.op_type for node in model.graph.node]
     assert [node.op_type for node in rewritten(model).graph.node] == kinds

@@ -316,6 +316,23 @@ def gathered(index: object, axis: int, shape: list[int], *, opset: int = 13) -> 
     return b.model([*SHAPE], {"y": 4}, opset=opset)
 
 
+def unfolded(kernel: int, stride: int) -> onnx.ModelProto:
+    """The columns of all windows, as torch exports ``unfold``, before a layer on each of them."""
+    b = Builder()
+    x, size = relu_first(b), []
+    for name, axis in (("rows", 2), ("columns", 3)):
+        count = (SHAPE[axis] - kernel) // stride + 1
+        index = np.arange(kernel)[:, None] + stride * np.arange(count)
+        x = b.node("Gather", [x, b.constant(f"{name}.index", index)], name, axis=2 * axis - 2)
+        size.append(count)
+    x = b.node("Transpose", [x], "turned", perm=[0, 1, 2, 4, 3, 5])
+    pixels = 3 * kernel * kernel
+    shape = b.constant("shape", np.array([1, pixels, size[0] * size[1]], np.int64))
+    x = b.node("Transpose", [b.node("Reshape", [x, shape], "flat")], "tokens", perm=[0, 2, 1])
+    b.node("MatMul", [x, b.constant("w", b.normal(pixels, 4))], "y")
+    return b.model([*SHAPE], {"y": 3})
+
+
 def activated(kind: str, opset: int = 13, **attributes: float) -> onnx.ModelProto:
     b = Builder()
     b.node(kind, [b.conv("image", "first", (3, 3, 1, 1))], "made", **attributes)
@@ -479,6 +496,23 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
         "Conv Relu MatMul Reshape Reshape Conv",
     ),
     "rows taken": (lambda: gathered([3, 4, 5], 2, [1, 3, 3, 12]), "Conv Relu MatMul Reshape Conv"),
+    "other rows taken": (
+        lambda: gathered([3, 3, 0, -1], 2, [1, 3, 4, 12]),
+        "Conv Relu MatMul Reshape Conv",
+    ),
+    "a table of all rows taken": (
+        lambda: gathered([[0, 3, 6], [1, 4, 7], [2, 5, 8]], 2, [1, 9, 3, 12]),
+        "Conv Relu Reshape Transpose Reshape Reshape Conv",
+    ),
+    "patches": (
+        lambda: unfolded(3, 3),
+        "Conv Relu Reshape Transpose Reshape Reshape Transpose Reshape Transpose Reshape Transpose "
+        "MatMul",
+    ),
+    "patches that overlap": (
+        lambda: unfolded(3, 2),
+        "Conv Relu MatMul MatMul Reshape Transpose Reshape Transpose MatMul",
+    ),
     "others taken": (lambda: gathered([2, 0], 1, [1, 2, 9, 12]), "Conv Relu Gather Reshape Conv"),
     "neighbours taken backwards": (
         lambda: gathered([2, 1], 1, [1, 2, 9, 12]),
