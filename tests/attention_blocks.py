@@ -504,6 +504,22 @@ def layers_between_tokens(b: Builder, u: str, v: str) -> str:
     return _gated(p, u, p("Gather", _norm(p, x), p.integer(0), axis=1))
 
 
+def learned_queries(b: Builder, u: str, v: str) -> str:
+    """CLIP's pooling and DETR's first layer: constant queries, and a matrix for each head."""
+    p = Parts(b, "learned")
+    x, heads = _tokens(p, u), p.integers(1, TOKENS, HEADS, EACH)
+    key, value = (
+        p("Transpose", p("Reshape", _linear(p, x, CHANNELS, scale), heads), perm=[0, 2, 1, 3])
+        for scale in (SHARP, 1.0)
+    )
+    query = p.values(p.normal(HEADS, 3, EACH))
+    scores = p("MatMul", query, p("Transpose", key, perm=[0, 1, 3, 2]))
+    y = p("MatMul", p("Softmax", p("Mul", scores, p.number(EACH**-0.5)), axis=-1), value)
+    y = p("MatMul", y, p.values(p.normal(1, HEADS, EACH, EACH)))
+    y = p("Reshape", p("Transpose", y, perm=[0, 2, 1, 3]), p.integers(1, 3, CHANNELS))
+    return _gated(p, u, p("ReduceMean", _linear(p, y, CHANNELS), axes=[1], keepdims=0))
+
+
 BLOCKS: dict[str, Maker] = {
     make.__name__: make
     for make in (
@@ -530,5 +546,6 @@ BLOCKS: dict[str, Maker] = {
         largest_queries,
         queries_of_all_windows,
         layers_between_tokens,
+        learned_queries,
     )
 }

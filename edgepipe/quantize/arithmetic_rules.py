@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from edgepipe.quantize.attention import linear_attention, matrices
+from edgepipe.quantize.attention import is_matrices, linear_attention, matrices
 from edgepipe.quantize.call import NO_PICTURE, Call
 from edgepipe.quantize.graph import (
     Activation,
@@ -164,8 +164,8 @@ def conv(call: Call) -> Node | str:
 def matrix_product(call: Call) -> Node | str:
     """A dense layer, a product of computed matrices, or rows or columns that are resampled."""
     first, second = call.args
-    if isinstance(first, str) and isinstance(second, str):
-        return matrices(call, first, second)
+    if is_matrices(first) and is_matrices(second):
+        return matrices(call)
     if isinstance(first, np.ndarray) and isinstance(second, str):
         return resampled(call, second, first, by_rows=True)
     if isinstance(first, str) and len(call.shapes[first]) == 4:

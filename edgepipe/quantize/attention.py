@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from edgepipe.quantize.call import Call
 from edgepipe.quantize.graph import AttentionNode, LinearAttentionNode, MatrixNode, Node
-from edgepipe.tvm_adapter import Binding
+from edgepipe.tvm_adapter import Argument, Binding
 
 Float = NDArray[np.float64]
 _NO_WEIGHTS = "its weights are not constant"
-_LEAST_RANK = 3
+LEAST_RANK = 3
+"""Axes of a stack of matrices: layers have weights of fewer."""
+
 _MOST_DEPTH = 1 << 12  # differences of scores then fit int32, beside what is added to them
 _MOST_SUMMED = 1 << 16  # products of two int8, whose sum fits int32
 _MOST_WEIGHED = 1 << 22  # products of three int8, whose sum leaves 18 bits of int64 to a factor
@@ -49,23 +51,35 @@ def scores(bindings: Mapping[str, Binding]) -> set[str]:
     return found
 
 
-def matrices(call: Call, first: str, second: str) -> Node | str:
-    """Return the product of two computed tensors that is no attention."""
-    found = attention(call, first, second)
-    if not isinstance(found, str):
-        return found
+def matrices(call: Call) -> Node | str:
+    """Return the product of two computed tensors, or of one and a stack of constant matrices.
+
+    before   y = matmul(x, const[h, d, m])
+    after    MatrixNode y of x and the constant
+
+    Attention is a node of its own, with all that belongs to it.
+    """
+    if all(isinstance(argument, str) for argument in call.args):
+        found = attention(call, *(str(argument) for argument in call.args))
+        if not isinstance(found, str):
+            return found
     if call.name in call.scores:
-        return found
-    first, by_first, _ = _scaled(call, first, only_factors=True)
-    second, by_second, _ = _scaled(call, second, only_factors=True)
-    if call.is_float(first, second):
-        return "a matrix that it multiplies is float"
-    rank, depth = len(call.shape), call.shapes[first][-1]
-    if not len(call.shapes[first]) == len(call.shapes[second]) == rank >= _LEAST_RANK:
-        return "the matrices that it multiplies differ in rank"
+        return _NO_WEIGHTS
+    rank = len(call.shape)
+    factor = 1.0
+    operands: list[str | Float] = []
+    for argument in call.args:
+        operand, by = _unscaled(call, argument)
+        if isinstance(operand, str) and call.is_float(operand):
+            return "a matrix that it multiplies is float"
+        if len(_shape(call, operand)) != rank or rank < LEAST_RANK:
+            return "the matrices that it multiplies differ in rank"
+        operands.append(operand)
+        factor *= by
+    depth = _shape(call, operands[0])[-1]
     if depth > _MOST_SUMMED:
         return f"its sums have {depth} terms, expected at most {_MOST_SUMMED}"
-    factor = by_first * by_second
+    first, second = operands
     if not 0 < abs(factor) < np.inf:
         return "the matrices that it multiplies are scaled by 0, or by no number"
     return MatrixNode(name=call.name, first=first, second=second, factor=factor)
@@ -78,8 +92,8 @@ def attention(call: Call, first: str, second: str) -> Node | str:
              y = matmul(v, permute_dims(p)), the last two axes
     after    AttentionNode y of q, k and v; the inner calls stay, too
 
-    Constants that multiply or divide q or k on the way belong to the factor. Scores that are no
-    product of two tensors take the place of q and k.
+    Either q or k may be a constant for each head. Constants that multiply or divide them on the
+    way belong to the factor. Scores that are no product of two tensors take the place of both.
     """
     weights, value = first, second
     softmax = _made(call, first, "nn.softmax")
@@ -90,20 +104,22 @@ def attention(call: Call, first: str, second: str) -> Node | str:
             return _NO_WEIGHTS
         weights, value = str(turn.args[0]), first
         softmax = _made(call, weights, "nn.softmax")
-    if softmax is None or len(call.shapes[weights]) < _LEAST_RANK:
+    if softmax is None or len(call.shapes[weights]) < LEAST_RANK:
         return _NO_WEIGHTS
     rank = len(call.shapes[weights])
     if softmax.attributes["axis"] % rank != rank - 1:
         return "the weights of its attention are not shares of rows"
     scores, factor, bias = _scaled(call, str(softmax.args[0]))
     product = _made(call, scores, "matmul")
-    query, key, depth = scores, None, 1
-    if product is not None and all(isinstance(argument, str) for argument in product.args):
-        query, by_query, _ = _scaled(call, str(product.args[0]), only_factors=True)
-        key, by_key, _ = _scaled(call, str(product.args[1]), only_factors=True)
+    query: str | Float = scores
+    key: str | Float | None = None
+    depth = 1
+    if product is not None and all(map(is_matrices, product.args)):
+        query, by_query = _unscaled(call, product.args[0])
+        key, by_key = _unscaled(call, product.args[1])
         factor *= by_query * by_key
-        depth = call.shapes[query][-1]
-    if call.is_float(query, value) or (key is not None and call.is_float(key)):
+        depth = _shape(call, query)[-1]
+    if call.is_float(*(matrix for matrix in (query, key, value) if isinstance(matrix, str))):
         return "its attention is over float tensors"
     if depth > _MOST_DEPTH:
         return f"its vectors have {depth} elements, expected at most {_MOST_DEPTH}"
@@ -135,7 +151,7 @@ def linear_attention(call: Call) -> Node | str | None:
     sums, factor, _ = _scaled(call, sums, only_factors=True)
     epsilon = np.zeros(1) if added is None else added
     outer, inner = _made(call, sums, "matmul"), _made(call, totals, "matmul")
-    if outer is None or inner is None or len(call.shape) < _LEAST_RANK:
+    if outer is None or inner is None or len(call.shape) < LEAST_RANK:
         return None
     if one != 1 or epsilon.size != 1:
         return None
@@ -196,6 +212,25 @@ def _scaled(
         else:
             return tensor, factor, bias
         tensor = binding.inputs[0]
+
+
+def _unscaled(call: Call, argument: Argument) -> tuple[str | Float, float]:
+    """Return a tensor without the numbers that it is multiplied with, and these, or a constant."""
+    if isinstance(argument, np.ndarray):
+        return np.asarray(argument, np.float64), 1.0
+    tensor, factor, _ = _scaled(call, str(argument), only_factors=True)
+    return tensor, factor
+
+
+def _shape(call: Call, matrix: str | Float) -> tuple[int, ...]:
+    return call.shapes[matrix] if isinstance(matrix, str) else matrix.shape
+
+
+def is_matrices(argument: Argument) -> bool:
+    """Return whether an argument is a tensor, or a stack of constant matrices."""
+    if not isinstance(argument, np.ndarray):
+        return isinstance(argument, str)
+    return argument.ndim >= LEAST_RANK and bool(np.isfinite(argument).all())
 
 
 def _swaps_the_last(turn: Binding) -> bool:

@@ -222,12 +222,13 @@ class AttentionNode(Node):
     Without a ``key``, the query itself, [..., n, m], takes the place of the product.
     ``query`` is [..., n, d], ``key`` [..., d, m] and ``value`` [..., m, e]; the result is
     [..., n, e]. If the node ``is_turned``, the last two axes of value and result change places.
-    ``bias`` is float64, broadcast to [..., n, m], or None. None of them need be a picture.
+    ``bias`` is float64, broadcast to [..., n, m], or None. None of them need be a picture. The
+    query or the key may be a constant, as learned queries are.
     """
 
     reason: str = "attention is computed on arm"
-    query: str
-    key: str | None
+    query: str | Float
+    key: str | Float | None
     value: str
     factor: float
     bias: Float | None = None
@@ -235,6 +236,11 @@ class AttentionNode(Node):
 
     @property
     def inputs(self) -> tuple[str, ...]:
+        return tuple(matrix for matrix in self.matrices if isinstance(matrix, str))
+
+    @property
+    def matrices(self) -> tuple[str | Float, ...]:
+        """Queries, keys if there are any, and values."""
         return (self.query, *([] if self.key is None else [self.key]), self.value)
 
 
@@ -260,19 +266,20 @@ class LinearAttentionNode(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MatrixNode(Node):
-    """``first @ second * factor`` of two computed tensors [..., n, d] and [..., d, m].
+    """``first @ second * factor`` of two tensors [..., n, d] and [..., d, m].
 
-    Neither they nor the result need be pictures.
+    Neither they nor the result need be pictures. One of them may be a constant that differs along
+    the axes before the last two, as the places of each head do.
     """
 
     reason: str = "computed matrices are multiplied on arm"
-    first: str
-    second: str
+    first: str | Float
+    second: str | Float
     factor: float = 1.0
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (self.first, self.second)
+        return tuple(matrix for matrix in (self.first, self.second) if isinstance(matrix, str))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -18,7 +18,7 @@ from edgepipe.quantize.normalising.records import Length, Norm
 from edgepipe.quantize.on_arm.records import ArmOperation
 from edgepipe.tvm_adapter import Binding
 from vta_stages.layers.inputs import layer_inputs
-from vta_stages.layers.records import Layer, TensorSpec
+from vta_stages.layers.records import Int8Array, Layer, TensorSpec
 
 Float = NDArray[np.float64]
 
@@ -127,6 +127,34 @@ class Int8Form:
     def is_uniform(self) -> bool:
         """Return whether all channels have one scale."""
         return bool(np.all(self.scale == self.scale[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantForm:
+    """A constant matrix in int8, with its one step as float64[1]."""
+
+    values: Int8Array
+    scale: Float
+
+    @staticmethod
+    def of(values: Float) -> ConstantForm:
+        """Return float64 values in int8; the largest magnitude is 127 steps."""
+        scale = (float(np.abs(values).max()) or 1.0) / 127
+        return ConstantForm(np.rint(values / scale).astype(np.int8), np.full(1, scale))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the constant."""
+        return self.values.shape
+
+
+Matrix = Int8Form | ConstantForm
+"""What a product of matrices may read."""
+
+
+def operand(matrix: Matrix) -> str | Int8Array:
+    """Return what a call reads: a tensor by name, or a constant."""
+    return matrix.name if isinstance(matrix, Int8Form) else matrix.values
 
 
 Operation = (

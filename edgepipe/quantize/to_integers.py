@@ -49,11 +49,13 @@ from edgepipe.quantize.integer_layers import (
 )
 from edgepipe.quantize.integers import (
     ChannelPick,
+    ConstantForm,
     Copied,
     InputTable,
     Int8Form,
     IntegerNetwork,
     Lookup,
+    Matrix,
     Operation,
     Reshape,
     ToFloat,
@@ -357,7 +359,7 @@ class _Lowering:
 
     def attention(self, node: AttentionNode) -> None:
         """Compute attention of tensors with one step each; they need not be pictures."""
-        forms = [self._moved_form(tensor) for tensor in node.inputs]
+        forms = [self._matrix(matrix) for matrix in node.matrices]
         target = self._ranges.target(node.name)
         made = integer_attention(node, forms, self._int8_name(node.name), target)
         self._append_free(node.name, *made)
@@ -373,11 +375,14 @@ class _Lowering:
 
     def matrices(self, node: MatrixNode) -> None:
         """Multiply two tensors with one step each; they need not be pictures."""
-        first, second = (self._moved_form(tensor) for tensor in node.inputs)
+        matrices = (self._matrix(node.first), self._matrix(node.second))
         target = self._ranges.target(node.name)
-        name = self._int8_name(node.name)
-        made = integer_product_of_matrices(node, (first, second), name, target)
+        made = integer_product_of_matrices(node, matrices, self._int8_name(node.name), target)
         self._append_free(node.name, *made)
+
+    def _matrix(self, matrix: str | Float) -> Matrix:
+        """Return a tensor, or a constant, with one step; it need not be a picture."""
+        return self._moved_form(matrix) if isinstance(matrix, str) else ConstantForm.of(matrix)
 
     def _append_free(self, tensor: str, layer: FreeOperation, step: float) -> None:
         """Append an operator whose result has one step and any shape."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe.quantize.graph import AttentionNode, LinearAttentionNode, MatrixNode
-from edgepipe.quantize.integers import Int8Form
+from edgepipe.quantize.integers import Int8Form, Matrix, operand
 from edgepipe.quantize.on_arm.records import Attention, LinearAttention, MatrixProduct
 from edgepipe.quantize.ranges import Target
 
@@ -32,7 +32,7 @@ _MOST_SHIFT = 40  # of totals; more would add nothing to 28 bits of the factor
 
 def integer_attention(
     node: AttentionNode,
-    forms: Sequence[Int8Form],
+    forms: Sequence[Matrix],
     name: str,
     target: Target,
 ) -> tuple[Attention, float]:
@@ -41,6 +41,7 @@ def integer_attention(
     ``forms`` are queries, keys if there are any, and values, each with one step.
     """
     query, *keys, value = forms
+    assert isinstance(value, Int8Form)
     key = keys[0] if keys else None
     depth = query.shape[-1] if key else 1
     added = value.shape[-1 if node.is_turned else -2]
@@ -53,7 +54,7 @@ def integer_attention(
         below = node.bias - node.bias.max(axis=-1, keepdims=True)
         least = -((depth << 15) + _BELOW_ALL / unit)
         bias = np.rint(np.maximum(below / unit, least)).astype(np.int32)
-        bias = bias.reshape((1,) * (len(query.shape) - bias.ndim) + bias.shape)
+        bias = bias.reshape((1,) * (len(value.shape) - bias.ndim) + bias.shape)
     coarser = min(max(0, math.floor(math.log2(_FINEST / unit))), _MOST_COARSER)
     most = min(_MOST_EXPONENTIAL, ((1 << 31) - 1) // (128 * added))
     step = float(target.step.max())
@@ -63,10 +64,10 @@ def integer_attention(
     shift = min(max(_INVERSE_BITS - math.ceil(math.log2(ratio)), 1), 62)
     attention = Attention(
         name=name,
-        query=query.name,
-        key=key.name if key else None,
+        query=operand(query),
+        key=operand(key) if key else None,
         value=value.name,
-        rank=len(query.shape),
+        rank=len(value.shape),
         is_turned=node.is_turned,
         rounding=min(rounding, 31),
         bias=bias,
@@ -127,7 +128,7 @@ def _bounded(value: float, most: int) -> int:
 
 
 def integer_product_of_matrices(
-    node: MatrixNode, forms: tuple[Int8Form, Int8Form], name: str, target: Target
+    node: MatrixNode, forms: tuple[Matrix, Matrix], name: str, target: Target
 ) -> tuple[MatrixProduct, float]:
     """Return the product of two tensors in integers, and the one step of its result.
 
@@ -142,8 +143,8 @@ def integer_product_of_matrices(
     shift = min(max(_FACTOR_BITS - math.ceil(math.log2(abs(ratio))), 1), 62)
     product = MatrixProduct(
         name=name,
-        first=first.name,
-        second=second.name,
+        first=operand(first),
+        second=operand(second),
         rank=len(first.shape),
         factor=round(ratio * 2**shift),
         shift=shift,

@@ -89,12 +89,12 @@ class Attention:
     ``query`` is [..., n, d], ``key`` [..., d, m], ``value`` [..., m, c] and the output
     [..., n, c], all of ``rank`` axes; the last two of values and output change places if it
     ``is_turned``. ``table`` is int16, ``bias`` int32 or None; what follows the inverse is int64.
-    Without a key, the query takes the place of the product.
+    Without a key, the query takes the place of the product. Either may be a constant.
     """
 
     name: str
-    query: str
-    key: str | None
+    query: str | Int8Array
+    key: str | Int8Array | None
     value: str
     rank: int
     is_turned: bool
@@ -108,7 +108,7 @@ class Attention:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The tensors that the operator reads."""
-        return (self.query, *([] if self.key is None else [self.key]), self.value)
+        return tuple(m for m in (self.query, self.key, self.value) if isinstance(m, str))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,9 +143,9 @@ class LinearAttention:
         return (self.query, self.key, self.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MatrixProduct:
-    """Sums of products of two int8 tensors, scaled.
+    """Sums of products of two int8 tensors, one of which may be a constant, scaled.
 
         output = clip(((first @ second) * factor + 2**(shift - 1)) >> shift, -128, 127)
 
@@ -154,8 +154,8 @@ class MatrixProduct:
     """
 
     name: str
-    first: str
-    second: str
+    first: str | Int8Array
+    second: str | Int8Array
     rank: int
     factor: int
     shift: int
@@ -163,7 +163,7 @@ class MatrixProduct:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The tensors that the operator reads."""
-        return (self.first, self.second)
+        return tuple(m for m in (self.first, self.second) if isinstance(m, str))
 
 
 PictureOperation = Joined | DilatedPool | Softmax

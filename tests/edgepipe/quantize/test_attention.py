@@ -20,7 +20,7 @@ from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.quantize.graph import AttentionNode, MatrixNode
-from edgepipe.quantize.integers import Int8Form
+from edgepipe.quantize.integers import ConstantForm, Int8Form
 from edgepipe.quantize.on_arm.attention import integer_attention, integer_product_of_matrices
 from edgepipe.quantize.on_arm.forms import write
 from edgepipe.quantize.options import QuantizeOptions
@@ -187,6 +187,32 @@ def test_a_product_of_matrices_is_rounded_once(factor: float, step: float) -> No
     assert np.abs(found - expected).max() < 0.501
 
 
+@pytest.mark.parametrize("name", ["q", "k"])
+def test_a_constant_is_as_a_tensor_of_its_rounded_values(name: str) -> None:
+    """Half a step of the constant at most is lost, for each of the products."""
+    constant = np.random.default_rng(3).normal(0, 1, SHAPES[name])
+    tensor, step = ("k", KEY_STEP) if name == "q" else ("q", QUERY_STEP)
+    given = values()[tensor]
+    form = Int8Form(name=tensor, shape=SHAPES[tensor], scale=np.array([step]))
+    forms = (ConstantForm.of(constant), form) if name == "q" else (form, ConstantForm.of(constant))
+    node = MatrixNode(
+        name="y",
+        first=constant if name == "q" else tensor,
+        second=tensor if name == "q" else constant,
+    )
+    assert node.inputs == (tensor,)
+    layer, found_step = integer_product_of_matrices(node, forms, "y", Target(step=np.array([0.1])))
+    builder = ModuleBuilder()
+    builder.param(tensor, SHAPES[tensor], "int8")
+    write(builder, layer)
+    found = run_module(builder.finish(["y"]), {tensor: given})["y"] * found_step
+    factors = (constant, given * step) if name == "q" else (given * step, constant)
+    lost = np.abs(given * step).sum(axis=1 if name == "q" else 2).max()
+    lost *= np.abs(constant).max() / 127 / 2
+    expected = np.clip(np.matmul(*factors), -128 * found_step, 127 * found_step)
+    assert np.abs(found - expected).max() < lost + 0.501 * found_step
+
+
 @pytest.mark.parametrize("name", ["position_sensitive", "with_positions"])
 def test_a_block_with_attention_is_built_exactly(name: str, tmp_path: Path) -> None:
     loaded(name, tmp_path)
@@ -201,7 +227,7 @@ def test_every_block_with_attention_is_built_exactly(name: str, tmp_path: Path) 
 
 
 # One block for each form of the operators; building all of them takes minutes.
-FORMS = ("position_sensitive", "with_positions", "global_context", "covariance")
+FORMS = ("position_sensitive", "with_positions", "global_context", "covariance", "learned_queries")
 
 
 @pytest.fixture(scope="module")
