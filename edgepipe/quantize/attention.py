@@ -16,7 +16,7 @@ _NO_WEIGHTS = "its weights are not constant"
 _LEAST_RANK = 3
 _MOST_DEPTH = 1 << 12  # differences of scores then fit int32, beside what is added to them
 _MOST_SUMMED = 1 << 16  # products of two int8, whose sum fits int32
-_MOST_WEIGHED = 1 << 22  # products of three int8, whose sum leaves 19 bits of int64 to a factor
+_MOST_WEIGHED = 1 << 22  # products of three int8, whose sum leaves 18 bits of int64 to a factor
 # What may stand between a product of two tensors and the softmax or quotient that it decides.
 _PASSING = frozenset(
     [
@@ -29,8 +29,8 @@ _PASSING = frozenset(
 def scores(bindings: Mapping[str, Binding]) -> set[str]:
     """Return the products that are scores of a softmax or divisors, by the calls of a network.
 
-    If scores were rounded to int8, most of the weights would be equal. Divisors are sums that can be
-    much less than the largest of them. Linear attention has both inside, where nothing is rounded.
+    If scores were rounded to int8, most of the weights would be equal. Divisors are sums that can
+    be much less than the largest of them. Linear attention rounds no divisor: it is one node.
     """
     found: set[str] = set()
     waiting = [i for b in bindings.values() if b.op == "nn.softmax" for i in b.inputs]

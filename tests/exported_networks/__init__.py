@@ -64,6 +64,7 @@ NETWORKS = {
     "fpn": Exported(segmenters.fpn, "paddle", 16, 64),
     "densenet": Exported(others.densenet, "torch", 17, 64, 0.25, 0.15),
     "senet": Exported(others.senet, "torch", 13, 64, 0.25, 0.2),
+    "efficientvit": Exported(others.efficientvit, "torch", 17, 64, 0.5),
     "blazeface": Exported(others.blazeface, "torch_dynamic", 13, 64),
     "yolov5_focus": Exported(others.focus, "torch", 11, 64),
     "deeplab": Exported(others.deeplab, "torch", 16, 65),

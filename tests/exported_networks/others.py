@@ -47,6 +47,50 @@ def _blaze_block(w: Writer, x: Value, channels: int, stride: int) -> Value:
     return w.activation(w.add(y, short), "relu")
 
 
+def efficientvit(
+    w: Writer, size: int = 224, width: float = 1.0, depth: float = 1.0
+) -> onnx.ModelProto:
+    """EfficientViT-B0: convolutions, and linear attention of several scales (Cai et al., 2023)."""
+    x = w.conv(w.image(size, size), scaled(8, width), 3, 2, act="hswish")
+    for channels in (16, 32):
+        x = _mobile_block(w, x, scaled(channels, width), 2)
+    for channels in (64, 128):
+        x = _mobile_block(w, x, scaled(channels, width), 2)
+        for _ in range(times(2, depth)):
+            x = _linear_attention(w, x, scaled(16, width))
+            x = w.add(_mobile_block(w, x, x.channels, 1), x)
+    x = w.conv(x, scaled(1024, width), 1, act="hswish")
+    x = w.linear(w.flatten(w.global_pool(x)), scaled(1280, width))
+    return w.model(w.linear(w.activation(w.layer_norm(x), "hswish"), 1000))
+
+
+def _mobile_block(w: Writer, x: Value, channels: int, stride: int) -> Value:
+    y = w.conv(x, 4 * x.channels, 1, act="hswish")
+    y = w.conv(y, y.channels, 3, stride, groups=y.channels, act="hswish")
+    return w.conv(y, channels, 1)
+
+
+def _linear_attention(w: Writer, x: Value, each: int) -> Value:
+    """Append a module whose values get a column of ones, as ``F.pad`` writes them."""
+    heads = x.channels // each
+    qkv = w.conv(x, 3 * x.channels, 1, norm=False)
+    wide = w.conv(qkv, qkv.channels, 5, groups=qkv.channels, norm=False)
+    wide = w.conv(wide, qkv.channels, 1, groups=3 * heads, norm=False)
+    tokens = x.size[0] * x.size[1]
+    y = w.transpose(w.reshape(w.concat(qkv, wide), 1, 2 * heads, 3 * each, tokens), 0, 1, 3, 2)
+    query, key, value = w.split(y, each, each, each, axis=3)
+    query, key = (w.activation(part, "relu") for part in (query, key))
+    pads = w.constant([0, 0, 0, 0, 0, 0, 0, 1], "int64")
+    shape = (*value.shape[:-1], each + 1)
+    value = w.op("Pad", [value, pads, w.constant(1.0)], shape, mode="constant")
+    y = w.matmul(query, w.matmul(w.transpose(key, 0, 1, 3, 2), value))
+    sums, total = (w.slice(y, 3, begin, end) for begin, end in ((0, -1), (-1, _MANY)))
+    total = w.op("Add", [total, w.constant(1e-5)], total.shape)
+    y = w.transpose(w.op("Div", [sums, total], sums.shape), 0, 1, 3, 2)
+    y = w.reshape(y, 1, 2 * x.channels, *x.size)
+    return w.add(w.conv(y, x.channels, 1), x)
+
+
 def densenet(w: Writer, size: int = 224, width: float = 1.0, depth: float = 1.0) -> onnx.ModelProto:
     """DenseNet-121: everything before is normalised anew and joined (Huang et al., 2017)."""
     growth = scaled(32, width)
