@@ -99,7 +99,29 @@ def by_subscripts(b: Builder, u: str, v: str) -> str:
     return _picture(p, _last_turned(p, p("Mul", sums, column)))
 
 
+def three_at_once(b: Builder, u: str, v: str) -> str:
+    """FLatten's: heads as the batch, and one sum by subscripts of three tensors."""
+    p = Parts(b, "three")
+    query, key, value = (
+        p("Transpose", p("Reshape", x, p.integers(HEADS, EACH, TOKENS)), perm=[0, 2, 1])
+        for x in (*(p("Relu", x) for x in _three(p, u)[:2]), v)
+    )
+    total = p("ReduceSum", key, p.integers(1), keepdims=0)
+    totals = p("Einsum", query, total, equation="b i c, b c -> b i")
+    inverse = p("Div", p.number(1), p("Add", totals, p.number(1e-3)))
+    context = p("Einsum", key, value, equation="b j c, b j d -> b c d")
+    x = p("Einsum", query, context, inverse, equation="b i c, b c d, b i -> b i d")
+    return _picture(p, p("Transpose", x, perm=[0, 2, 1]))
+
+
 BLOCKS: dict[str, Maker] = {
     make.__name__: make
-    for make in (efficientvit, channels_first, heads_as_batch, elu_of_keys, by_subscripts)
+    for make in (
+        efficientvit,
+        channels_first,
+        heads_as_batch,
+        elu_of_keys,
+        by_subscripts,
+        three_at_once,
+    )
 }

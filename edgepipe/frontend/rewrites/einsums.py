@@ -22,7 +22,7 @@ _MOST_OUTER = 2
 
 
 def plain_einsums(model: onnx.ModelProto) -> None:
-    """Replace each ``Einsum`` of two tensors, and those of one tensor that only move axes.
+    """Replace each ``Einsum`` of several tensors, and those of one tensor that only move axes.
 
     before   Einsum("bhqd,bhkd->bhqk", q, k)
     after    MatMul(q, Transpose(k))
@@ -30,8 +30,11 @@ def plain_einsums(model: onnx.ModelProto) -> None:
     before   Einsum("bchw,bc->bchw", x, s)
     after    Mul(x, Reshape(s, [b, c, 1, 1]))
 
-    One whose equation sums over a label of one tensor alone, repeats a label within a tensor, or
-    whose shapes are not known stays as it is.
+    before   Einsum("bnd,bde,bn->bne", q, k, s)
+    after    Mul(MatMul(q, k), Reshape(s, [b, n, 1]))
+
+    Several are multiplied one after the other. One whose equation sums over a label of one tensor
+    alone, repeats a label within a tensor, or whose shapes are not known stays as it is.
     """
     rewriting = _Einsums(model)
     set_nodes(model.graph, [made for node in model.graph.node for made in rewriting.of(node)])
@@ -64,20 +67,26 @@ class _Einsums(Rewriting):
                 return [node]
             perm = [labels.index(label) for label in result]
             return [helper.make_node("Transpose", [node.input[0]], [name], perm=perm)]
-        left, right = equation.operands
+        if len(node.input) > 2:
+            return self._one_after_the_other(node, equation) or [node]
+        return self._pair(node, equation) or [node]
+
+    def _pair(self, node: onnx.NodeProto, equation: _Equation) -> Nodes | None:
+        """Return the product of two tensors, None if a label of one alone is summed."""
+        (left, right), result = equation.operands, equation.result
         summed = [label for label in left if label in right and label not in result]
         alone = (set(left) ^ set(right)) - set(result)
         if alone:
-            return [node]
+            return None
         return self._product(node, equation, summed) if summed else self._scaled(node, equation)
 
     def _equation(self, node: onnx.NodeProto) -> _Equation | None:
-        """Return the equation of a node of one or two tensors, None for one that stays."""
+        """Return the equation of a node, None for one that stays."""
         found = next((a.s for a in node.attribute if a.name == "equation"), b"")
         text = found.decode("ascii", "replace").replace(" ", "")
         terms, arrow, result = text.partition("->")
         operands = terms.split(",")
-        if len(operands) != len(node.input) or len(operands) > 2:
+        if len(operands) != len(node.input):
             return None
         if not all(_TERM.fullmatch(term) for term in (*operands, result)):
             return None
@@ -117,6 +126,27 @@ class _Einsums(Rewriting):
     def _shape(self, value: str) -> tuple[int, ...]:
         array = self.array(value)
         return tuple(self.shapes.get(value, ())) if array is None else array.shape
+
+    def _one_after_the_other(self, node: onnx.NodeProto, equation: _Equation) -> Nodes | None:
+        """Return the product of the first two tensors, and of that and the others.
+
+        Labels that no other tensor and not the result has are summed at once.
+        """
+        name, (left, right, *others) = node.output[0], equation.operands
+        needed = {*equation.result, *"".join(others)}
+        both = dict.fromkeys((*equation.result, *left, *right))
+        inner = "".join(label for label in both if label in needed and label in {*left, *right})
+        first = _Equation((left, right), inner, equation.extents)
+        rest = _Equation((inner, *others), equation.result, equation.extents)
+        product = f"{name}/without{len(others)}"
+        nodes = self._pair(helper.make_node("Einsum", node.input[:2], [product]), first)
+        if nodes is None:
+            return None
+        self._note(product, first.shape(inner))
+        following = helper.make_node("Einsum", [product, *node.input[2:]], [name])
+        multiply = self._one_after_the_other if len(others) > 1 else self._pair
+        found = multiply(following, rest)
+        return None if found is None else [*nodes, *found]
 
     def _product(self, node: onnx.NodeProto, equation: _Equation, summed: Sequence[str]) -> Nodes:
         """Return a product of matrices for each combination of the labels that all have."""

@@ -12,6 +12,9 @@ from onnx import helper
 from edgepipe.frontend.onnx_graph import text_of
 from edgepipe.frontend.rewrites.rewriting import Nodes, Rewriting
 
+_MOST_FACTORS = 8
+"""Of a product that is followed: what multiplies a matrix with itself again and again has more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Factor:
@@ -125,8 +128,10 @@ class Chains(Rewriting):
         return Chain((factor,), shape[:-2])
 
     def _of_product(self, node: onnx.NodeProto, _: str) -> Chain | None:
-        left, right = (self.chain(value) for value in node.input)
+        left, right = (self._whole(value) for value in node.input)
         if left is None or right is None or left.batch != right.batch:
+            return None
+        if len(left.factors) + len(right.factors) > _MOST_FACTORS:
             return None
         if any(self.array(f.tensor) is not None for f in (*left.factors, *right.factors)):
             return None  # a linear layer

@@ -92,13 +92,25 @@ PRODUCTS: dict[str, tuple[Shapes, list[str]]] = {
     # nothing is summed
     "bchw,bc->bchw": (((1, 3, 4, 5), (1, 3)), ["Reshape", "Mul"]),
     "i,j->ij": (((3,), (4,)), ["Reshape", "Reshape", "Mul"]),
+    # several tensors: linear attention and its inverse, which may come first or last
+    "bnd,bde,bn->bne": (((1, 5, 4), (1, 4, 3), (1, 5)), ["MatMul", "Reshape", "Mul"]),
+    "...de,...nd,...n->...ne": (
+        ((1, 2, 4, 3), (1, 2, 5, 4), (1, 2, 5)),
+        ["Transpose", "Transpose", "MatMul", "Transpose", "Reshape", "Mul"],
+    ),
+    "ij,jk,kl->il": (((2, 3), (3, 4), (4, 5)), ["MatMul", "MatMul"]),
+    "ij,jk,kl,lm->im": (((2, 3), (3, 4), (4, 5), (5, 2)), ["MatMul"] * 3),
+    "i,i,j->j": (
+        ((3,), (3,), (4,)),
+        ["Reshape", "Reshape", "MatMul", "Reshape", "Reshape", "Mul"],
+    ),
     # one tensor
     "bhwc->bchw": (((1, 4, 5, 3),), ["Transpose"]),
 }
 
 
 @pytest.mark.parametrize("equation", PRODUCTS)
-def test_it_is_transposes_and_one_product(equation) -> None:
+def test_it_is_transposes_and_products(equation) -> None:
     shapes, kinds = PRODUCTS[equation]
     found = rewritten(einsum(equation, *shapes))
     assert "Einsum" not in found
@@ -127,7 +139,8 @@ def test_constants_are_moved_at_once(equation, shapes, kinds) -> None:
         ("ii->i", ((3, 3),)),  # a diagonal
         ("ij->i", ((3, 4),)),  # a sum over a label of one tensor
         ("ij,k->k", ((3, 4), (5,))),
-        ("ij,jk,kl->il", ((2, 3), (3, 4), (4, 5))),
+        ("ij,jk,kl->i", ((2, 3), (3, 4), (4, 5))),
+        ("ij,jk,kl,l->j", ((2, 3), (3, 4), (4, 5), (5,))),
     ],
 )
 def test_others_stay(equation, shapes) -> None:

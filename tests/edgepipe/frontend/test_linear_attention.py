@@ -325,3 +325,18 @@ def test_what_is_no_linear_attention_stays(make: Callable[[Builder], str]) -> No
     make(builder)
     before = builder.model([*SHAPE], {"y": 4})
     assert kinds(rewritten(make)) == kinds(before)
+
+
+def test_a_matrix_that_is_squared_again_and_again_is_soon_read() -> None:
+    """As an iteration for an inverse has it: the factors double with every product."""
+
+    def squared(b: Builder) -> str:
+        x = b.node("MatMul", ["image", turned(b, "image")], "x0")
+        for index in range(1, 60):
+            scaled = b.node("Mul", [x, number(b, f"n{index}", 0.01)], f"s{index}")
+            x = b.node("MatMul", [scaled, scaled], f"x{index}")
+        return divided(b, x, x)
+
+    builder = Builder()
+    squared(builder)
+    assert kinds(rewritten(squared)) == kinds(builder.model([*SHAPE], {"y": 4}))
