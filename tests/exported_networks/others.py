@@ -160,6 +160,10 @@ def focus(w: Writer, size: int = 640, width: float = 1.0, depth: float = 1.0) ->
     return w.model(w.conv(w.conv(y, x.channels, 1, act="leaky"), 255, 1, norm=False))
 
 
+_BRANCH = 0.1
+"""The gain of branches that are added, of which there are dozens: training keeps sums near 1."""
+
+
 def efficientvit_m0(
     w: Writer, size: int = 224, width: float = 1.0, depth: float = 1.0
 ) -> onnx.ModelProto:
@@ -180,11 +184,12 @@ def efficientvit_m0(
 
 
 def _depthwise(w: Writer, x: Value) -> Value:
-    return w.add(x, w.conv(x, x.channels, 3, groups=x.channels))
+    return w.add(x, w.conv(x, x.channels, 3, groups=x.channels, gain=_BRANCH))
 
 
 def _feed_forward(w: Writer, x: Value) -> Value:
-    return w.add(x, w.conv(w.conv(x, 2 * x.channels, 1, act="relu"), x.channels, 1))
+    y = w.conv(x, 2 * x.channels, 1, act="relu")
+    return w.add(x, w.conv(y, x.channels, 1, gain=_BRANCH))
 
 
 def _merged(w: Writer, x: Value, channels: int) -> Value:
@@ -227,4 +232,4 @@ def _cascade(w: Writer, x: Value) -> Value:
         shares = w.softmax(w.op("Add", [scores, bias], scores.shape))
         y = w.matmul(w.reshape(values, count, each, tokens), w.transpose(shares, 0, 2, 1))
         made.append(w.reshape(y, count, each, height, width))
-    return w.conv(w.activation(w.concat(*made), "relu"), channels, 1)
+    return w.conv(w.activation(w.concat(*made), "relu"), channels, 1, gain=_BRANCH)

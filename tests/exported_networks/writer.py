@@ -151,11 +151,15 @@ class Writer:
         norm: bool = True,
         act: str = "",
         padding: int | None = None,
+        gain: float | None = None,
     ) -> Value:
-        """Append a convolution, its batch normalisation and its activation."""
+        """Append a convolution, its batch normalisation and its activation.
+
+        The gain is that of the variance, by default one that activations make up for.
+        """
         per_group = x.channels // groups
         fan_in = per_group * kernel * kernel
-        gain = _PER_LAYER.get(act, 2.0)
+        gain = _PER_LAYER.get(act, 2.0) if gain is None else gain
         weight = self.weight(channels, per_group, kernel, kernel, fan_in=fan_in, gain=gain)
         bias = self.around(0, 0.1, channels)
         reach = dilation * (kernel - 1)
