@@ -26,15 +26,13 @@ def fold_factor(layer: Conv, block: int) -> int:
     """
     factor = layer.stride[0]
     picture = layer.input
-    reads_twice = any(
-        part.tensor.name == picture.name for part in (*layer.terms, *layer.projections)
-    )
+    others = [term.tensor for term in layer.terms] + [p.tensor for p in layer.projections]
     if (
         factor not in FACTORS
         or layer.stride != (factor, factor)
         or layer.dilation != (1, 1)
         or layer.groups != 1
-        or reads_twice
+        or any(other.name == picture.name for other in others)
         or picture.height % factor
         or picture.width % factor
     ):
