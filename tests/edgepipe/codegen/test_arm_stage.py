@@ -94,9 +94,8 @@ def test_the_first_convolution_is_one_kernel_from_camera_bytes_to_accelerator_bl
 def folded_blocks(picture, factor):
     """Return int8[1, c, h, w] folded, in blocks of 16 channels, zero in the padding lanes."""
     _, channels, height, width = picture.shape
-    result = np.zeros(
-        (-(-channels * factor**2 // 16), height // factor, width // factor, 1, 16), "i1"
-    )
+    blocks = -(-channels * factor**2 // 16)
+    result = np.zeros((blocks, height // factor, width // factor, 1, 16), np.int8)
     for c, y, x in np.ndindex(channels, height, width):
         lane = (y % factor * factor + x % factor) * channels + c
         result[lane // 16, y // factor, x // factor, 0, lane % 16] = picture[0, c, y, x]
