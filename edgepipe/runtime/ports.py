@@ -160,7 +160,7 @@ def _ordered(array: Array | np.generic, order: Sequence[int]) -> tuple[int, ...]
 
 def array_shape(port: Port) -> tuple[int, ...]:
     """Return the shape of a port's array; a tensor in the VTA layout is flat bytes."""
-    return (port.bytes,) if port.layout == "vta" else port.shape
+    return (port.bytes,) if port.layout.startswith("vta") else port.shape
 
 
 def as_port(memory: NDArray[np.uint8], port: Port) -> Array:

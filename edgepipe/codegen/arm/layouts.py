@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from edgepipe.bundle.manifest import FOLDS
 from edgepipe.codegen.arm.tensor_ir import Expr, Loop, Schedule, Tensor, te, tirx
+from vta_stages.accelerator import Accelerator
 
 LANES = 8
 
@@ -105,6 +107,50 @@ class Blocks(Layout):
         return index[0] * self.block + index[4], index[1], index[2]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldedBlocks(Blocks):
+    """The accelerator's layout of a folded picture: ``factor`` x ``factor`` pixels are one.
+
+    ``channels`` are the picture's; ``vta_stages.layers.folding.folded_spec`` has their order.
+    Height and width are multiples of ``factor``, and batch is 1.
+    """
+
+    factor: int
+    channels: int
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        """The name of the layout."""
+        return f"vta_{self.factor}x{self.factor}"
+
+    def shape(self, channels: int, height: int, width: int) -> tuple[int, ...]:
+        return Blocks.shape(
+            self, channels * self.factor**2, height // self.factor, width // self.factor
+        )
+
+    def lanes(self, channels: int) -> int:
+        """Return one more than the channels: padding lanes are those of channel ``channels``."""
+        return channels + 1
+
+    def index(self, c: Expr, y: Expr, x: Expr) -> tuple[Expr, ...]:
+        factor = self.factor
+        phase = tirx.floormod(y, factor) * factor + tirx.floormod(x, factor)
+        lane = phase * self.channels + c
+        return Blocks.index(self, lane, tirx.floordiv(y, factor), tirx.floordiv(x, factor))
+
+    def element(self, index: tuple[Expr, ...]) -> tuple[Expr, Expr, Expr]:
+        factor, pixels = self.factor, self.factor**2
+        lane, y, x = Blocks.element(self, index)
+        phase = tirx.floormod(tirx.floordiv(lane, self.channels), pixels)
+        c = tirx.Select(
+            lane < pixels * self.channels,
+            tirx.floormod(lane, self.channels),
+            tirx.const(self.channels, "int32"),
+        )
+        row = y * factor + tirx.floordiv(phase, factor)
+        return c, row, x * factor + tirx.floormod(phase, factor)
+
+
 @dataclass(frozen=True, slots=True)
 class Pixels(Layout):
     """``[H][W][C]`` with C rounded up to 8 lanes; padding lanes are always zero."""
@@ -125,6 +171,15 @@ class Pixels(Layout):
 
 
 NCHW, NHWC, PIXELS = Nchw(), Nhwc(), Pixels()
+
+
+def blocks_of(layout: str, shape: tuple[int, ...], accelerator: Accelerator) -> Blocks:
+    """Return a layout of the accelerator, by its name in a manifest, for a tensor of ``shape``."""
+    block, batch = accelerator.block_in, accelerator.batch
+    factor = FOLDS[layout]
+    if factor == 1:
+        return Blocks(block=block, batch=batch)
+    return FoldedBlocks(block=block, batch=batch, factor=factor, channels=shape[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +212,7 @@ class View:
         """Whether a kernel writes this layout directly, whole vectors of channels at a time."""
         return isinstance(self.layout, Pixels) or (
             isinstance(self.layout, Blocks)
+            and not isinstance(self.layout, FoldedBlocks)
             and self.layout.batch == 1
             and self.layout.block % LANES == 0
         )
