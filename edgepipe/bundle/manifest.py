@@ -17,6 +17,8 @@ from vta_stages.accelerator import Accelerator
 
 FORMAT = 2
 MOST_VERSION = 2**31 - 1
+FOLDS = {"vta": 1, "vta_2x2": 2, "vta_4x4": 4}
+"""How many pixels on each axis are one in a layout of the accelerator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,10 +212,6 @@ def _check_format(table: Any, where: str) -> None:
             f"{where}: bundle format {found!r}, this edgepipe reads format {FORMAT}",
             hint="build the bundle with this version of edgepipe",
         )
-
-
-FOLDS = {"vta": 1, "vta_2x2": 2, "vta_4x4": 4}
-"""How many pixels on each axis are one in a layout of the accelerator."""
 
 
 def is_in_blocks(layout: str) -> bool:

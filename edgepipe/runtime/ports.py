@@ -28,7 +28,8 @@ _KINDS = "biufc"  # of NumPy's dtypes: plain numbers
 class Port:
     """One tensor of a stage; ``shape`` is logical, ``bytes`` its size in ``layout``.
 
-    ``layout`` is "nchw" for C order (regardless of the axes' meaning), or "vta" between VTA stages.
+    ``layout`` is "nchw" for C order (regardless of the axes' meaning), or starts with
+    "vta" beside a VTA stage.
     """
 
     name: str

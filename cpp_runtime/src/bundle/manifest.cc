@@ -36,7 +36,8 @@ std::string plain_path(JsonReader& reader, const char* key) {
   return path;
 }
 
-/// The bytes of the dense tensor; none for an invalid shape. The accelerator's layouts pad to blocks.
+/// The bytes of the dense tensor; none for an invalid shape. The accelerator's layouts pad to
+/// blocks.
 std::optional<std::uint64_t> bytes_of(const TensorSpec& tensor, const Accelerator& accelerator) {
   std::vector<std::int64_t> shape = tensor.shape;
   if (const std::int64_t folds = folds_of(tensor.layout); folds > 0) {
