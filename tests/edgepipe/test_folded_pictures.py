@@ -55,7 +55,8 @@ def built(model: onnx.ModelProto, folder: Path, **more: object) -> tuple[Path, M
     onnx.save(model, folder / "net.onnx")
     channels = model.graph.input[0].type.tensor_type.shape.dim[1].dim_value
     given = options(folder, folder / "net.onnx", HEIGHT, WIDTH, channels)
-    given = dataclasses.replace(given, placement={"clip": "vta"}, **more)  # type: ignore[arg-type]
+    wishes = {"placement": {"clip": "vta"}} | more
+    given = dataclasses.replace(given, **wishes)  # type: ignore[arg-type]
     return given.output, build_exactly(given)
 
 
@@ -77,6 +78,12 @@ def test_a_first_layer_on_the_accelerator_is_exact(
     _, manifest = built(network(kernel, stride, pads, **more), tmp_path)  # type: ignore[arg-type]
     (stage, *_) = [s for s in manifest.stages if s.kind == "vta"]
     assert {manifest.tensor(name).layout for name in stage.inputs} == {layout}
+
+
+def test_a_search_for_latency_counts_with_the_folded_picture(tmp_path: Path) -> None:
+    more = {"placement": {}, "depthwise": "auto", "objective": "latency"}
+    _, manifest = built(network(7, 2, [3, 3, 3, 3]), tmp_path, **more)
+    assert manifest.tensor("image.int8").layout == "vta_2x2"
 
 
 def test_the_fallback_of_a_first_layer_reads_the_folded_picture(tmp_path: Path) -> None:
