@@ -36,6 +36,7 @@ from edgepipe.frontend.makers import are_probabilities
 from edgepipe.frontend.network import Network, import_network, read_model
 from edgepipe.frontend.preprocess import Frame
 from edgepipe.interrupts import Interrupts, remembered
+from edgepipe.partition.folding import with_folds
 from edgepipe.partition.measured import cost_file
 from edgepipe.partition.measured.costs import measured_costs
 from edgepipe.partition.network_record import network_record
@@ -362,7 +363,9 @@ def vta_check(
 
     ``rules`` are tables of placement rules, by default the package's.
     """
-    operators = match_operators(quantized.module)
+    operators = with_folds(
+        match_operators(quantized.module), quantized.output_names, board.accelerator
+    )
     return VtaCheck(board.accelerator, network, operators, quantized.reasons, board.timing, rules)
 
 

@@ -15,7 +15,8 @@ from edgepipe_runtime.errors import PipelineError
 class Port:
     """An input or output; ``shape`` is logical, ``bytes`` its size in ``layout``.
 
-    ``layout`` is "nchw" or "nhwc" for C order, or "vta" for flat bytes in the accelerator's order.
+    ``layout`` is "nchw" or "nhwc" for C order, or starts with "vta" for flat bytes in the
+    accelerator's order.
     """
 
     name: str
@@ -27,13 +28,13 @@ class Port:
     @property
     def type_text(self) -> str:
         """Return dtype, shape and an unusual layout, as ``int8[1, 16, 8, 8] (vta)``."""
-        layout = " (vta)" if self.layout == "vta" else ""
+        layout = f" ({self.layout})" if self.layout.startswith("vta") else ""
         return f"{self.dtype}{list(self.shape)}{layout}"
 
     @property
     def array_shape(self) -> tuple[int, ...]:
         """Return the shape of its array; a tensor in the VTA layout is flat bytes."""
-        return (self.bytes,) if self.layout == "vta" else self.shape
+        return (self.bytes,) if self.layout.startswith("vta") else self.shape
 
 
 def array_over(address: int, port: Port) -> Any:

@@ -16,7 +16,7 @@ from edgepipe import tvm_adapter
 from edgepipe.accuracy.data import Sample
 from edgepipe.accuracy.measures import Outputs
 from edgepipe.bundle import storage
-from edgepipe.bundle.manifest import Manifest, Stage, Tensor
+from edgepipe.bundle.manifest import FOLDS, Manifest, Stage, Tensor, is_in_blocks
 from edgepipe.errors import DifferenceError
 from edgepipe.frontend.preprocess import Frame
 from edgepipe.loading import load
@@ -25,6 +25,7 @@ from edgepipe.rpc.session import Session
 from edgepipe.runtime.library import call
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.layout import unpack_activation
+from vta_stages.layers.folding import unfolded
 
 Array = NDArray[Any]
 SIMULATOR = "simulator"
@@ -145,13 +146,14 @@ class OnBoard:
 
 def as_array(tensor: Tensor, content: bytes, accelerator: Accelerator) -> Array:
     """Return a border tensor's bytes as an array of its logical shape, in any layout."""
-    if tensor.layout != "vta":
+    if not is_in_blocks(tensor.layout):
         return np.frombuffer(content, tensor.dtype).reshape(tensor.shape)
     _, channels, height, width = tensor.shape
+    factor = FOLDS[tensor.layout]
     packed = np.frombuffer(content, np.int8).reshape(
-        -1, height, width, accelerator.batch, accelerator.block_in
+        -1, height // factor, width // factor, accelerator.batch, accelerator.block_in
     )
-    return unpack_activation(accelerator, packed, channels)
+    return unfolded(unpack_activation(accelerator, packed, channels * factor**2), factor)
 
 
 def _split(content: bytes, tensors: Iterable[Tensor]) -> dict[str, bytes]:

@@ -16,9 +16,10 @@ from edgepipe.bundle.manifest import (
     Manifest,
     Stage,
     Tensor,
+    is_in_blocks,
     tensor_bytes,
 )
-from edgepipe.codegen.arm.layouts import Blocks, Layout
+from edgepipe.codegen.arm.layouts import Layout, blocks_of
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.description import Postprocess
 from edgepipe.frontend.preprocess import Preprocess
@@ -91,11 +92,13 @@ class ProbeBundle:
         if program is not None:
             self._add(name, "vta", inputs, outputs, program.save)
             return
-        accelerator = self._board.accelerator
-        blocks = Blocks(block=accelerator.block_in, batch=accelerator.batch)
 
         def blocked(names: Sequence[str]) -> dict[str, Layout]:
-            return {each: blocks for each in names if layouts[each] == "vta"}
+            return {
+                each: blocks_of(layouts[each], types[each][0], self._board.accelerator)
+                for each in names
+                if is_in_blocks(layouts[each])
+            }
 
         artifact = compile_arm_stage(
             stage.module,

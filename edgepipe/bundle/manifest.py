@@ -17,6 +17,8 @@ from vta_stages.accelerator import Accelerator
 
 FORMAT = 2
 MOST_VERSION = 2**31 - 1
+FOLDS = {"vta": 1, "vta_2x2": 2, "vta_4x4": 4}
+"""How many pixels on each axis are one in a layout of the accelerator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,10 +214,21 @@ def _check_format(table: Any, where: str) -> None:
         )
 
 
+def is_in_blocks(layout: str) -> bool:
+    """Return whether a layout is one of the accelerator's."""
+    return layout in FOLDS
+
+
+def vta_layout(factor: int) -> str:
+    """Return the accelerator's layout in which ``factor`` x ``factor`` pixels are one."""
+    return next(layout for layout, folds in FOLDS.items() if folds == factor)
+
+
 def tensor_bytes(shape: tuple[int, ...], dtype: str, layout: str, accelerator: Accelerator) -> int:
     """Return the bytes of a tensor of logical ``shape`` in ``layout``."""
-    if layout == "vta":
+    if is_in_blocks(layout):
         _, channels, height, width = shape
-        blocks = -(-channels // accelerator.block_in)
-        return blocks * height * width * accelerator.inp_bytes
+        factor = FOLDS[layout]
+        blocks = -(-channels * factor**2 // accelerator.block_in)
+        return blocks * (height // factor) * (width // factor) * accelerator.inp_bytes
     return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize

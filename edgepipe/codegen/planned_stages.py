@@ -59,11 +59,18 @@ def border_tensors(
     touched = {
         name for stage in stages if stage.segment.device == "vta" for name in _borders(stage)
     }
+    folds = {
+        placed.operator.inputs[0]: placed.operator.folds
+        for stage in stages
+        if stage.segment.device == "vta"
+        for placed in stage.segment.operators
+        if placed.operator.folds > 1
+    }
     types = _types(network)
     tensors = {}
     for name in names:
         shape, dtype = types[name]
-        inside = "vta" if name in touched else "nchw"
+        inside = bundle.vta_layout(folds.get(name, 1)) if name in touched else "nchw"
         layout = "nhwc" if name == frame else inside
         tensors[name] = bundle.Tensor(
             name=name,

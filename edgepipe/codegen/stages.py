@@ -9,12 +9,13 @@ from pathlib import Path
 
 from edgepipe import scratch
 from edgepipe.boards import Board, architectures
-from edgepipe.bundle.manifest import Stage, Tensor
-from edgepipe.codegen.arm.layouts import Blocks, Layout
+from edgepipe.bundle.manifest import Stage, Tensor, is_in_blocks
+from edgepipe.codegen.arm.layouts import Layout, blocks_of
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.errors import FAULT, CodegenError, advise
 from edgepipe.partition.arm_cost import operators_ms
 from edgepipe.partition.cores import StageCores
+from edgepipe.partition.folding import vta_layer
 from edgepipe.partition.foreign import ForeignCall
 from edgepipe.partition.placement import Segment
 from edgepipe.partition.split import StageModule
@@ -104,11 +105,12 @@ def vta_program(segment: Segment, stage: StageModule, board: Board, progress: Pr
     """
     layers: list[Layer] = []
     for placed in segment.operators:
-        if placed.operator.layer is None:
+        layer = vta_layer(placed.operator)
+        if layer is None:
             raise CodegenError(
                 f"{placed.operator.name}: is placed on vta but has no integer form", hint=FAULT
             )
-        layers.append(placed.operator.layer)
+        layers.append(layer)
     with advise("place the operator on arm", option="placement", value="OPERATOR=arm"):
         program = compile_program(
             board.accelerator,
@@ -131,10 +133,12 @@ def _compile_arm(
     progress: Progress,
     calls: Sequence[ForeignCall] = (),
 ) -> None:
-    blocked = Blocks(block=board.accelerator.block_in, batch=board.accelerator.batch)
-
     def layouts(names: tuple[str, ...]) -> dict[str, Layout]:
-        return {name: blocked for name in names if tensors[name].layout == "vta"}
+        found = {name: tensors[name] for name in names if is_in_blocks(tensors[name].layout)}
+        return {
+            name: blocks_of(tensor.layout, tensor.shape, board.accelerator)
+            for name, tensor in found.items()
+        }
 
     artifact = compile_arm_stage(
         stage.module,

@@ -11,6 +11,7 @@ from math import prod
 
 from edgepipe.boards import Board
 from edgepipe.partition.arm_cost import operator_ms
+from edgepipe.partition.folding import vta_layer
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import Segment
 from edgepipe.partition.rules.reasons import reasons
@@ -70,7 +71,7 @@ def moved_to_fit(
 
 def weight_bytes(operator: Operator, accelerator: Accelerator) -> int:
     """Return the bytes of an operator's weights, in whole blocks of the accelerator."""
-    layer = operator.layer
+    layer = vta_layer(operator)
     if not isinstance(layer, Conv | TransposedConv):
         return 0
     made, read, *kernel = layer.weight.shape

@@ -24,7 +24,8 @@ class Operator:
 
     ``layer`` is its record, or None for kinds ``generic`` and ``input_table``. ``inputs`` are the
     tensors it reads (each once), ``output`` the tensor it computes (= ``name``), ``bindings`` its
-    part of ``main`` in order.
+    part of ``main`` in order. On the accelerator, ``folds`` x ``folds`` pixels of its input are one
+    (``folding.py``).
     """
 
     name: str
@@ -33,3 +34,4 @@ class Operator:
     inputs: tuple[str, ...]
     output: str
     bindings: tuple[Binding, ...] = field(repr=False)
+    folds: int = 1

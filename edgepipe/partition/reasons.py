@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from edgepipe.errors import LayerError
 from edgepipe.frontend.network import Network
+from edgepipe.partition.folding import vta_layer
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.rules.book import RuleBook
 from edgepipe.partition.rules.facts import OperatorFacts
@@ -55,8 +56,9 @@ class VtaCheck:
         return True
 
     def _check_program(self, operator: Operator) -> None:
-        if operator.layer is not None:
-            self.cycles[operator.name] = check_layer(self._accelerator, operator.layer, self._cost)
+        layer = vta_layer(operator)
+        if layer is not None:
+            self.cycles[operator.name] = check_layer(self._accelerator, layer, self._cost)
 
 
 def _onnx_types(network: Network) -> Mapping[str, str]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from edgepipe import schema
+from edgepipe.bundle.manifest import FOLDS, is_in_blocks
 from edgepipe.errors import EdgepipeError, PipelineError
 from edgepipe.integers import core_number, whole_number
 from edgepipe.pipeline.stage import check_name
@@ -114,7 +115,7 @@ _REMOTE_KINDS: dict[str, type] = {
     "bundle": _Bundle,
 }  # kinds that can run on a server
 _KINDS = _REMOTE_KINDS | {"library": _Library, "python": _Python}
-_LAYOUTS = ("nchw", "nhwc", "vta")
+_LAYOUTS = ("nchw", "nhwc", *FOLDS)
 _PATHS = ("folder", "bundle", "library", "pickle")
 
 
@@ -255,7 +256,9 @@ def _check_tensor(tensor: Port) -> None:
             f"expected one of {', '.join(_LAYOUTS)}"
         )
     # In the VTA's layout, channels are padded to whole blocks, whose size is the accelerator's.
-    if tensor.bytes != dense.bytes and not (tensor.layout == "vta" and tensor.bytes > dense.bytes):
+    if tensor.bytes != dense.bytes and not (
+        is_in_blocks(tensor.layout) and tensor.bytes > dense.bytes
+    ):
         raise PipelineError(
             f"tensor {tensor.name!r}: {tensor.bytes} bytes for {tensor.type_text}, "
             f"expected {dense.bytes}"

@@ -28,7 +28,8 @@ _KINDS = "biufc"  # of NumPy's dtypes: plain numbers
 class Port:
     """One tensor of a stage; ``shape`` is logical, ``bytes`` its size in ``layout``.
 
-    ``layout`` is "nchw" for C order (regardless of the axes' meaning), or "vta" between VTA stages.
+    ``layout`` is "nchw" for C order (regardless of the axes' meaning), or starts with
+    "vta" beside a VTA stage.
     """
 
     name: str
@@ -160,7 +161,7 @@ def _ordered(array: Array | np.generic, order: Sequence[int]) -> tuple[int, ...]
 
 def array_shape(port: Port) -> tuple[int, ...]:
     """Return the shape of a port's array; a tensor in the VTA layout is flat bytes."""
-    return (port.bytes,) if port.layout == "vta" else port.shape
+    return (port.bytes,) if port.layout.startswith("vta") else port.shape
 
 
 def as_port(memory: NDArray[np.uint8], port: Port) -> Array:

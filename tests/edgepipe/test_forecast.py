@@ -78,6 +78,7 @@ def test_many_stages_share_the_cores(tmp_path: Path) -> None:
         foreseen(
             tmp_path,
             classifier(1),
+            objective="rule",
             board=dataclasses.replace(
                 ULTRA96, threads=threads, timing=timing, arm_timing=arm_timing
             ),

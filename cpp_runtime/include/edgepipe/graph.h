@@ -26,7 +26,8 @@ struct TensorSpec {
   std::string name;
   std::string dtype;                // "uint8", "int8", "int16", "int32" or "float32"
   std::vector<std::int64_t> shape;  // logical, e.g. [1, C, H, W], in every layout
-  std::string layout;               // "nchw", "nhwc" or "vta" ([C/block][H][W][batch][block])
+  std::string layout;               // "nchw", "nhwc" or "vta" ([C/block][H][W][batch][block]),
+                                    // "vta_2x2" or "vta_4x4" (the same of a folded picture)
   std::size_t bytes = 0;            // of one frame in that layout
 };
 

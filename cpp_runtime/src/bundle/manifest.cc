@@ -19,7 +19,14 @@ constexpr std::size_t kMostSlots = 1024;
 constexpr std::uint64_t kMostModelledMicroseconds = 3'600'000'000;
 constexpr std::array<std::pair<std::string_view, std::size_t>, 5> kDtypes = {
     {{"uint8", 1}, {"int8", 1}, {"int16", 2}, {"int32", 4}, {"float32", 4}}};
-constexpr std::array<std::string_view, 3> kLayouts = {"nchw", "nhwc", "vta"};
+constexpr std::array<std::string_view, 5> kLayouts = {"nchw", "nhwc", "vta", "vta_2x2", "vta_4x4"};
+
+/// How many pixels on each axis are one in a layout of the accelerator; 0 for other layouts.
+std::int64_t folds_of(std::string_view layout) {
+  if (layout == "vta") return 1;
+  if (layout == "vta_2x2") return 2;
+  return layout == "vta_4x4" ? 4 : 0;
+}
 
 std::string plain_path(JsonReader& reader, const char* key) {
   std::string path = reader.text(key);
@@ -29,15 +36,19 @@ std::string plain_path(JsonReader& reader, const char* key) {
   return path;
 }
 
-/// The bytes of the dense tensor; none for an invalid shape. The vta layout pads to blocks.
+/// The bytes of the dense tensor; none for an invalid shape. The accelerator's layouts pad to
+/// blocks.
 std::optional<std::uint64_t> bytes_of(const TensorSpec& tensor, const Accelerator& accelerator) {
   std::vector<std::int64_t> shape = tensor.shape;
-  if (tensor.layout == "vta") {
-    if (shape.size() != 4 || shape[0] != 1 || shape[1] < 1 || tensor.dtype != "int8") {
+  if (const std::int64_t folds = folds_of(tensor.layout); folds > 0) {
+    constexpr std::int64_t kMostChannels = std::int64_t{1} << 31;
+    if (shape.size() != 4 || shape[0] != 1 || shape[1] < 1 || shape[1] > kMostChannels ||
+        shape[2] % folds != 0 || shape[3] % folds != 0 || tensor.dtype != "int8") {
       return std::nullopt;
     }
     const std::int64_t block = accelerator.block_in;
-    shape = {(shape[1] + block - 1) / block, shape[2], shape[3], accelerator.inp_bytes()};
+    shape = {(shape[1] * folds * folds + block - 1) / block, shape[2] / folds, shape[3] / folds,
+             accelerator.inp_bytes()};
   }
   const auto dtype = std::ranges::find(kDtypes, std::string_view(tensor.dtype),
                                        &std::pair<std::string_view, std::size_t>::first);

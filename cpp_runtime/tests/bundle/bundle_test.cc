@@ -269,6 +269,26 @@ TEST_F(BundleTest, StagesMayExchangeTensorsOfInt16) {
               HasSubstr("tensors[1].shape: not a valid shape of a int16 tensor in layout vta"));
 }
 
+TEST_F(BundleTest, StagesMayExchangeFoldedPictures) {
+  const auto change = [](const char* layout, std::int64_t height, std::int64_t bytes) {
+    return [=](json& m) {
+      m["tensors"][1] = {{"name", "features"},
+                         {"dtype", "int8"},
+                         {"shape", {1, 5, height, 4}},
+                         {"layout", layout},
+                         {"bytes", bytes}};
+    };
+  };
+  const Status twice = open_edited(change("vta_2x2", 4, 2 * 2 * 2 * 16));
+  EXPECT_TRUE(twice.ok()) << twice.message();
+  const Status four = open_edited(change("vta_4x4", 4, 5 * 16));
+  EXPECT_TRUE(four.ok()) << four.message();
+  EXPECT_THAT(open_edited(change("vta_2x2", 4, 64)).message(),
+              HasSubstr("tensors[1].bytes: found 64, the shape needs 128"));
+  EXPECT_THAT(open_edited(change("vta_2x2", 3, 128)).message(),
+              HasSubstr("tensors[1].shape: not a valid shape of a int8 tensor in layout vta_2x2"));
+}
+
 TEST_F(BundleTest, AStrideBeyondItsTypeIsRefused) {
   for (const std::int64_t stride :
        {(std::int64_t{1} << 32) + 8, std::int64_t{INT32_MAX}, std::int64_t{0}, std::int64_t{-8}}) {

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from edgepipe.bundle.manifest import FOLDS, vta_layout
 from edgepipe.codegen.arm.tensor_ir import Expr, Loop, Schedule, Tensor, te, tirx
+from vta_stages.accelerator import Accelerator
 
 LANES = 8
 
@@ -39,6 +41,10 @@ class Layout(Protocol):
     def element(self, index: tuple[Expr, ...]) -> tuple[Expr, Expr, Expr]:
         """Return (channel, row, column) of an index; the channel may be a padding lane."""
         ...
+
+    def is_used(self, index: tuple[Expr, ...]) -> Expr | None:
+        """Return whether an index is that of an element or of a padding lane; None: all are."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,60 @@ class Blocks(Layout):
     def element(self, index: tuple[Expr, ...]) -> tuple[Expr, Expr, Expr]:
         return index[0] * self.block + index[4], index[1], index[2]
 
+    def is_used(self, index: tuple[Expr, ...]) -> Expr | None:
+        return index[3] == 0 if self.batch > 1 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldedBlocks(Layout):
+    """The accelerator's layout of a folded picture: ``factor`` x ``factor`` pixels are one.
+
+    ``channels`` are the picture's; ``vta_stages.layers.folding.folded_spec`` has their order. What
+    is left of the last block is zero, and no lane of a channel. Height and width are multiples of
+    ``factor``, and batch is 1.
+    """
+
+    factor: int
+    channels: int
+    block: int = 16
+
+    @property
+    def kind(self) -> str:
+        """The name of the layout."""
+        return vta_layout(self.factor)
+
+    @property
+    def _lanes_of_pixel(self) -> int:
+        return self.channels * self.factor**2
+
+    def shape(self, channels: int, height: int, width: int) -> tuple[int, ...]:
+        blocks = -(-self._lanes_of_pixel // self.block)
+        return (blocks, height // self.factor, width // self.factor, 1, self.block)
+
+    def lanes(self, channels: int) -> int:
+        return channels
+
+    def index(self, c: Expr, y: Expr, x: Expr) -> tuple[Expr, ...]:
+        factor = self.factor
+        phase = tirx.floormod(y, factor) * factor + tirx.floormod(x, factor)
+        lane = phase * self.channels + c
+        row, column = tirx.floordiv(y, factor), tirx.floordiv(x, factor)
+        return (tirx.floordiv(lane, self.block), row, column, 0, tirx.floormod(lane, self.block))
+
+    def element(self, index: tuple[Expr, ...]) -> tuple[Expr, Expr, Expr]:
+        block, row, column, _, lane = index
+        # Unused lanes get some element, so that what is computed for them reads inside the picture.
+        lane = tirx.floormod(block * self.block + lane, self._lanes_of_pixel)
+        phase = tirx.floordiv(lane, self.channels)
+        y = row * self.factor + tirx.floordiv(phase, self.factor)
+        x = column * self.factor + tirx.floormod(phase, self.factor)
+        return tirx.floormod(lane, self.channels), y, x
+
+    def is_used(self, index: tuple[Expr, ...]) -> Expr | None:
+        if self._lanes_of_pixel % self.block == 0:
+            return None
+        return index[0] * self.block + index[4] < self._lanes_of_pixel
+
 
 @dataclass(frozen=True, slots=True)
 class Pixels(Layout):
@@ -125,6 +185,14 @@ class Pixels(Layout):
 
 
 NCHW, NHWC, PIXELS = Nchw(), Nhwc(), Pixels()
+
+
+def blocks_of(layout: str, shape: tuple[int, ...], accelerator: Accelerator) -> Layout:
+    """Return a layout of the accelerator, by its name in a manifest, for a tensor of ``shape``."""
+    factor = FOLDS[layout]
+    if factor == 1:
+        return Blocks(block=accelerator.block_in, batch=accelerator.batch)
+    return FoldedBlocks(block=accelerator.block_in, factor=factor, channels=shape[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +254,10 @@ class View:
         """Define this picture element by element: ``value(c, y, x)``, including padding lanes."""
 
         def element(*index: Expr) -> Expr:
-            found = value(*self.layout.element(index))
-            if isinstance(self.layout, Blocks) and self.layout.batch > 1:
-                return tirx.if_then_else(index[3] == 0, found, tirx.const(0, self.dtype))
-            return found
+            found, used = value(*self.layout.element(index)), self.layout.is_used(index)
+            if used is None:
+                return found
+            return tirx.if_then_else(used, found, tirx.const(0, self.dtype))
 
         return te.compute(self.shape, element, name=name)
 

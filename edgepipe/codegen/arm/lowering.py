@@ -237,6 +237,9 @@ class Lowering:
             name=operator.output, channels=view.channels, height=view.height, width=view.width
         )
         target, target_view = self._target(spec)
+        output = self._outputs.get(operator.output)
+        if output is not None and output.view is not None:  # the kernel writes any layout
+            target, target_view = output.operand, output.view
         kernel = TableKernel(input=view, output=target_view)
         self._call(operator.name, kernel, [operand, self.plan.add_constant(table), target])
         self._finish(operator.output, target, target_view)

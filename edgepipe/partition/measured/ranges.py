@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from edgepipe import __version__
 from edgepipe.boards import Board
+from edgepipe.bundle.manifest import vta_layout
 from edgepipe.partition.operator import Operator
 
 FORMAT = 1
@@ -87,6 +88,11 @@ def single_ranges(
     types = {o.output: (o.bindings[-1].shape, o.bindings[-1].dtype) for o in operators}
     users: dict[str, list[str]] = {}
     on_vta = {operator.name for operator in operators if runs_on(operator, "vta")}
+    folds = {
+        operator.inputs[0]: operator.folds
+        for operator in operators
+        if operator.folds > 1 and operator.name in on_vta
+    }
     for operator in operators:
         for name in (*operator.inputs, operator.output):
             users.setdefault(name, []).append(operator.name)
@@ -97,7 +103,9 @@ def single_ranges(
         shape, dtype = types[name]
         beside = any(each in on_vta for each in users[name] if each != operator.name)
         is_picture = len(shape) == 4 and dtype == "int8"
-        return "vta" if device == "vta" or (beside and is_picture) else "nchw"
+        if device == "vta" or (beside and is_picture):
+            return vta_layout(folds.get(name, 1))
+        return "nchw"
 
     found = []
     for operator in operators:

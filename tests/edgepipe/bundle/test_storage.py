@@ -247,6 +247,8 @@ def test_digests_are_those_of_sha256sum(tmp_path):
 def test_tensor_bytes_count_padding_lanes_of_the_accelerators_layout():
     accelerator = Accelerator()
     assert tensor_bytes((1, 124, 13, 13), "int8", "vta", accelerator) == 8 * 13 * 13 * 16
+    assert tensor_bytes((1, 3, 16, 12), "int8", "vta_2x2", accelerator) == 8 * 6 * 16
+    assert tensor_bytes((1, 3, 16, 12), "int8", "vta_4x4", accelerator) == 3 * 4 * 3 * 16
     assert tensor_bytes((1, 124, 13, 13), "int8", "nchw", accelerator) == 124 * 13 * 13
     assert tensor_bytes((1, 9, 44), "float32", "nchw", accelerator) == 9 * 44 * 4
 

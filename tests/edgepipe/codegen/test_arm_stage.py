@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from arm_layers import packed, spec
+from arm_layers import module_of, packed, spec
 
 from edgepipe.codegen.arm import kernels
 from edgepipe.codegen.arm.chains import MOST_INSIDE
-from edgepipe.codegen.arm.layouts import Blocks
+from edgepipe.codegen.arm.layouts import Blocks, FoldedBlocks
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.errors import CodegenError, RuntimeFailure
 from edgepipe.quantize.normal_forms import write_input_table, write_layer
@@ -89,6 +89,63 @@ def test_the_first_convolution_is_one_kernel_from_camera_bytes_to_accelerator_bl
     expected = packed(Blocks(block=16), run_module(module, {"frame": FRAME})["features"])
     expected[1, ..., 4:] = 0  # padding lanes
     np.testing.assert_array_equal(found["features"], expected)
+
+
+def folded_blocks(picture, factor):
+    """Return int8[1, c, h, w] folded, in blocks of 16 channels, zero in the padding lanes."""
+    _, channels, height, width = picture.shape
+    blocks = -(-channels * factor**2 // 16)
+    result = np.zeros((blocks, height // factor, width // factor, 1, 16), np.int8)
+    for c, y, x in np.ndindex(channels, height, width):
+        lane = (y % factor * factor + x % factor) * channels + c
+        result[lane // 16, y // factor, x // factor, 0, lane % 16] = picture[0, c, y, x]
+    return result
+
+
+@pytest.mark.parametrize("factor", [2, 4])
+def test_a_camera_picture_is_folded_where_its_table_is_applied(factor, tmp_path):
+    frame = RNG.integers(0, 256, (1, 12, 16, 3)).astype(np.uint8)
+    builder = ModuleBuilder()
+    builder.param("frame", frame.shape, "uint8")
+    write_input_table(builder, "image", "frame", TABLE)
+    module = builder.finish(["image"])
+    layout = FoldedBlocks(block=16, factor=factor, channels=3)
+    artifact, found = run(tmp_path, module, {"frame": frame}, output_layouts={"image": layout})
+    assert len(calls(artifact)) == 1
+    expected = run_module(module, {"frame": frame})["image"]
+    np.testing.assert_array_equal(found["image"], folded_blocks(expected, factor))
+
+
+@pytest.mark.parametrize("factor", [2, 4])
+@pytest.mark.parametrize("channels", [3, 8])
+def test_other_pictures_are_folded_by_a_copy_and_read_by_a_fallback(channels, factor, tmp_path):
+    """The picture is a sum here; in networks it is what floating point makes of the camera's."""
+    picture = spec("x", channels, 12, 16)
+    layout = FoldedBlocks(block=16, factor=factor, channels=channels)
+    term = Term(tensor=picture, factor=np.full(channels, 3, np.int32))
+    total = Sum(
+        name="total",
+        output=dataclasses.replace(picture, name="total"),
+        terms=(term,),
+        epilogue=epilogue(channels),
+    )
+    last = Conv(
+        name="last",
+        input=dataclasses.replace(picture, name="total"),
+        output=spec("last", 12, 6, 8),
+        weight=RNG.integers(-127, 128, (12, channels, 3, 3)).astype(np.int8),
+        epilogue=epilogue(12),
+        stride=(2, 2),
+        padding=(1, 1, 1, 1),
+    )
+    value = RNG.integers(-128, 128, (1, channels, 12, 16)).astype(np.int8)
+    writes, reads = module_of([total], [picture]), module_of([last], [total.output])
+    _, found = run(tmp_path / "0", writes, {"x": value}, output_layouts={"total": layout})
+    expected = run_module(writes, {"x": value})["total"]
+    np.testing.assert_array_equal(found["total"], folded_blocks(expected, factor))
+    given = {"total": found["total"]}
+    _, found = run(tmp_path / "1", reads, given, input_layouts={"total": layout})
+    np.testing.assert_array_equal(found["last"], run_module(reads, {"total": expected})["last"])
 
 
 def test_a_projection_is_a_kernel_whose_sums_the_convolution_adds(frame_stage, tmp_path):
