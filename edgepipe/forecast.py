@@ -42,9 +42,7 @@ _REMEDIES_AT_THE_END: Mapping[str, str] = {
     "Softmax": "omit it: the classes keep their order without it",
 }
 _MOVES = frozenset(["permute_dims", "reshape", "strided_slice", "tuple"])
-_NOT_A_PICTURE = (
-    "keep tensors [1, c, h, w]: only products and attention have an integer form on others"
-)
+_NOT_A_PICTURE = "keep tensors [1, c, h, w]: of this shape, it has no integer form"
 _REQUESTED: Mapping[str, str] = {
     float_layers.REASON: "requested; without the request they are in int8",
     int16_names.FLOAT_REASON: "requested in int16, in which they have no form",

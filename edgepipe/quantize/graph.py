@@ -240,7 +240,7 @@ class AttentionNode(Node):
 
     @property
     def matrices(self) -> tuple[str | Float, ...]:
-        """Queries, keys if there are any, and values."""
+        """Queries, keys if there are any, and values: a name, or float64[..., n, d] as above."""
         return (self.query, *([] if self.key is None else [self.key]), self.value)
 
 

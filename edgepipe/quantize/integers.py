@@ -131,14 +131,14 @@ class Int8Form:
 
 @dataclass(frozen=True, slots=True)
 class ConstantForm:
-    """A constant matrix in int8, with its one step as float64[1]."""
+    """Constant matrices int8[..., n, d], with their one step as float64[1]."""
 
     values: Int8Array
     scale: Float
 
     @staticmethod
     def of(values: Float) -> ConstantForm:
-        """Return float64 values in int8; the largest magnitude is 127 steps."""
+        """Return float64[..., n, d] in int8; the largest magnitude is 127 steps."""
         scale = (float(np.abs(values).max()) or 1.0) / 127
         return ConstantForm(np.rint(values / scale).astype(np.int8), np.full(1, scale))
 
@@ -153,7 +153,7 @@ Matrix = Int8Form | ConstantForm
 
 
 def operand(matrix: Matrix) -> str | Int8Array:
-    """Return what a call reads: a tensor by name, or a constant."""
+    """Return what a call reads: a tensor by name, or a constant int8[..., n, d]."""
     return matrix.name if isinstance(matrix, Int8Form) else matrix.values
 
 

@@ -121,19 +121,18 @@ def test_a_softmax_is_omitted_only_where_nothing_computes_with_it(tmp_path: Path
 
 
 def test_what_layers_read_should_be_computed_on_pictures(tmp_path: Path) -> None:
+    """A product of two tensors of which one is broadcast along every second axis."""
     b = Builder(5)
     x = b.conv("image", "stem", (8, 3, 3, 3), pads=[1, 1, 1, 1])
-    x = b.node("Reshape", [x, b.constant("shape", np.array([8, 256]))], "rows")
-    x = b.node("MatMul", ["rows", b.node("Transpose", [x], "turned", perm=[1, 0])], "products")
-    x = b.node("Add", [x, b.constant("offsets", b.normal(8, 8))], "sums")
-    x = b.node("Reshape", [x, b.constant("picture", np.array([1, 1, 8, 8]))], "map")
-    found = foreseen(tmp_path, b.model([1, 3, 16, 16], {b.conv(x, "last", (4, 1, 3, 3)): 4}))
-    (group,) = (group for group in found.floats if group.kind == "Add")
+    x = b.node("Reshape", [x, b.constant("shape", np.array([8, 4, 4, 4, 4]))], "parts")
+    y = b.node("Reshape", [b.conv("image", "gate", (8, 3, 4, 4), strides=[4, 4])], "gates")
+    b.nodes[-1].input.append(b.constant("thin", np.array([8, 1, 4, 1, 4])))
+    x = b.node("Mul", [x, y], "weighed")
+    x = b.node("Reshape", [x, b.constant("picture", np.array([1, 8, 16, 16]))], "map")
+    found = foreseen(tmp_path, b.model([1, 3, 16, 16], {b.conv(x, "last", (256, 8, 3, 3)): 4}))
+    (group,) = (group for group in found.floats if group.kind == "Mul")
     assert group.inside == group.operators != ()
-    assert (
-        group.remedy
-        == "keep tensors [1, c, h, w]: only products and attention have an integer form on others"
-    )
+    assert group.remedy == "keep tensors [1, c, h, w]: of this shape, it has no integer form"
 
 
 def test_what_decodes_results_may_stay_float(tmp_path: Path) -> None:

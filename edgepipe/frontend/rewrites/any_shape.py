@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
@@ -43,8 +44,8 @@ def pictures_of_any_shape(model: onnx.ModelProto) -> None:
 
     Elementwise operators, joined tensors and copies have an integer form on pictures alone. So
     neighbouring axes that an operator does not tell apart are made one. What attention takes as a
-    part of itself stays: factors and sums between a product and its softmax, and numbers that a
-    matrix is multiplied with before a product.
+    part of itself stays: factors and sums between a product and its softmax, the quotient of two
+    products of linear attention, and numbers that a matrix is multiplied with before a product.
     """
     rewriting = _AnyShape(model)
     set_nodes(model.graph, [made for node in model.graph.node for made in rewriting.of(node)])
@@ -145,23 +146,33 @@ class _AnyShape(Rewriting):
         return weight.size <= _SMALLEST or (made is not None and made.op_type == "Softmax")
 
     def _scores(self, graph: onnx.GraphProto) -> set[str]:
-        """Return the values between a product and its softmax, and factors before a product."""
+        """Return the values from a product to its softmax or quotient, and factors before one."""
         found: set[str] = set()
         for node in graph.node:
             if node.op_type == "Softmax":
-                value = node.input[0]
-                while (made := self.makers.get(value)) is not None and self._is_scaled(made):
-                    found.add(value)
-                    value = self.tensors(made)[0]
+                found.update(self._unscaled(node.input[0])[:-1])
+            elif node.op_type == "Div" and len(self.tensors(node)) > 1:
+                sides = [self._unscaled(value) for value in node.input]
+                made = [self.makers.get(values[-1]) for values in sides]
+                if all(maker is not None and self._is_product(maker) for maker in made):
+                    found.update((node.output[0], *itertools.chain(*sides)))
             elif node.op_type in ("Div", "Mul") and self._is_scaled(node):
                 numbers = [a.size for v in node.input if (a := self.array(v)) is not None]
                 readers = self._readers.get(node.output[0], ())
-                products = [
-                    r for r in readers if r.op_type == "MatMul" and len(self.tensors(r)) > 1
-                ]
-                if numbers == [1] and readers and len(products) == len(readers):
+                if numbers == [1] and readers and all(map(self._is_product, readers)):
                     found.add(node.output[0])
         return found
+
+    def _unscaled(self, value: str) -> list[str]:
+        """Return a value, and what it was before each constant was added or multiplied."""
+        found = [value]
+        while (made := self.makers.get(found[-1])) is not None and self._is_scaled(made):
+            found.append(self.tensors(made)[0])
+        return found
+
+    def _is_product(self, node: onnx.NodeProto) -> bool:
+        """Whether a node multiplies two computed matrices."""
+        return node.op_type == "MatMul" and len(self.tensors(node)) > 1
 
     def _is_scaled(self, node: onnx.NodeProto) -> bool:
         """Whether a node combines a tensor with a constant."""

@@ -151,6 +151,18 @@ def test_a_part_of_attention_stays() -> None:
     assert "Reshape" not in found
 
 
+def test_a_part_of_linear_attention_stays() -> None:
+    b = Builder()
+    key = b.node("Transpose", ["image"], "key", perm=[0, 1, 3, 2])
+    context = b.node("MatMul", [key, "image"], "context")
+    sums = b.node("Mul", [b.node("MatMul", ["image", context], "sums"), values(b)], "scaled")
+    every = b.node("ReduceSum", [key, numbers(b, -1)], "every", keepdims=1)
+    total = b.node("MatMul", ["image", every], "products")
+    total = b.node("Add", [total, values(b)], "total")
+    found = rewritten(before_a_layer(b, b.node("Div", [sums, total], "x")))
+    assert "Reshape" not in found
+
+
 @pytest.mark.parametrize(
     "kind",
     [

@@ -507,11 +507,12 @@ CASES: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "patches": (
         lambda: unfolded(3, 3),
         "Conv Relu Reshape Transpose Reshape Reshape Transpose Reshape Transpose Reshape Transpose "
-        "MatMul",
+        "Reshape Transpose Conv Transpose Reshape",
     ),
     "patches that overlap": (
         lambda: unfolded(3, 2),
-        "Conv Relu MatMul MatMul Reshape Transpose Reshape Transpose MatMul",
+        "Conv Relu MatMul MatMul Reshape Transpose Reshape Transpose Reshape Transpose Conv "
+        "Transpose Reshape",
     ),
     "others taken": (lambda: gathered([2, 0], 1, [1, 2, 9, 12]), "Conv Relu Gather Reshape Conv"),
     "neighbours taken backwards": (
