@@ -59,9 +59,9 @@ def board(tmp_path):
 
 
 def arguments(board, output, *more):
-    """Return the command line of a trial with few runs."""
+    """Return the command line of a trial. Of few runs, all can be late on a busy machine."""
     measure = ("measure", "--timed", "--board", board, "-o", output, "--allow-root")
-    return [str(each) for each in (*measure, "--repeat", "2", *more)]
+    return [str(each) for each in (*measure, "--repeat", "6", *more)]
 
 
 def test_an_interrupted_measurement_goes_on_and_finds_the_costs_of_a_known_board(
