@@ -161,7 +161,7 @@ def focus(w: Writer, size: int = 640, width: float = 1.0, depth: float = 1.0) ->
 
 
 _BRANCH = 0.1
-"""The gain of branches that are added, of which there are dozens: training keeps sums near 1."""
+"""The gain of branches that are added: by dozens of them, sums would grow to the thousands."""
 
 
 def efficientvit_m0(

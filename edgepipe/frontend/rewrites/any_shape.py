@@ -22,8 +22,8 @@ _AXES = 3
 _LARGEST = 1 << 22
 """The most elements of a constant that is written out."""
 
-_SMALLEST = 16
-"""The weights of a matrix that turns the four numbers of a box into others: no layer has fewer."""
+_OF_BOXES = 16
+"""The weights of a matrix that turns the four numbers of a box into others."""
 
 _MOST_COPIES = 1 << 12
 """The most copies of a tensor that a repetition makes."""
@@ -137,13 +137,15 @@ class _AnyShape(Rewriting):
         return found
 
     def _decodes(self, node: onnx.NodeProto) -> bool:
+        """Whether a layer has a matrix of boxes, or weighs places by a softmax."""
         weight = self.array(node.input[1])
         if weight is None:
             return False
         value = node.input[0]
         while (made := self.makers.get(value)) is not None and made.op_type in MOVES:
             value = made.input[0]
-        return weight.size <= _SMALLEST or (made is not None and made.op_type == "Softmax")
+        is_of_boxes = weight.ndim == 2 and weight.size <= _OF_BOXES
+        return is_of_boxes or (made is not None and made.op_type == "Softmax")
 
     def _scores(self, graph: onnx.GraphProto) -> set[str]:
         """Return the values from a product to its softmax or quotient, and factors before one."""

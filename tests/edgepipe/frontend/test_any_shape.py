@@ -78,18 +78,21 @@ def test_a_function_is_computed_on_a_picture(kind: str) -> None:
         ((EACH,), (1, WINDOWS * HEADS * TOKENS, EACH, 1)),
         ((HEADS, 1, 1), (1, WINDOWS, HEADS, TOKENS * EACH)),
         ((HEADS, TOKENS, EACH), (1, WINDOWS, HEADS * TOKENS * EACH, 1)),
-        ((WINDOWS, 1, TOKENS, 1), (1, WINDOWS * HEADS * TOKENS * EACH, 1, 1)),
         (SHAPE, (1, WINDOWS, HEADS * TOKENS * EACH, 1)),
     ],
 )
 def test_neighbouring_axes_with_the_same_constants_are_one(kind, constant, picture) -> None:
     b = Builder()
     model = before_a_layer(b, b.node(kind, ["image", values(b, *constant)], "x"))
-    (found,) = rewritten(model)[kind]
-    assert len(found) == 4
-    assert found[0] == 1
-    if constant != (WINDOWS, 1, TOKENS, 1):  # four groups of axes: the constant is written out
-        assert found == picture
+    assert rewritten(model)[kind] == [picture]
+
+
+def test_a_constant_for_every_second_axis_is_written_out() -> None:
+    """Its axes cannot be made three, so it gets a value for each element."""
+    b = Builder()
+    x = b.node("Mul", ["image", values(b, WINDOWS, 1, TOKENS, 1)], "x")
+    found = rewritten(before_a_layer(b, x))
+    assert found["Mul"] == [(1, WINDOWS, HEADS * TOKENS * EACH, 1)]
 
 
 @pytest.mark.parametrize("axis", range(4))
@@ -213,6 +216,14 @@ def test_what_the_corners_of_boxes_are_computed_of_stays() -> None:
     x = b.node("Slice", [x, numbers(b, 0), numbers(b, 4), numbers(b, 3)], "boxes")
     b.node("MatMul", [x, b.constant("corners", np.eye(4, dtype=np.float32))], "y")
     assert "Reshape" not in rewritten(b.model([*SHAPE], {"y": 4}))
+
+
+def test_a_convolution_of_few_weights_is_a_layer() -> None:
+    b = Builder()
+    x = b.node("Reshape", [b.node("Relu", ["image"], "x"), numbers(b, 1, HEADS, -1, EACH)], "r")
+    b.node("Conv", [x, values(b, 1, HEADS, 1, 1)], "y")
+    found = rewritten(b.model([*SHAPE], {"y": 4}))
+    assert found["Relu"] == [(1, WINDOWS, HEADS * TOKENS * EACH, 1)]
 
 
 def test_whole_numbers_stay() -> None:
