@@ -520,6 +520,71 @@ def learned_queries(b: Builder, u: str, v: str) -> str:
     return _gated(p, u, p("ReduceMean", _linear(p, y, CHANNELS), axes=[1], keepdims=0))
 
 
+def shares_mixed_with_positions(b: Builder, u: str, v: str) -> str:
+    """ConViT's: each head mixes its shares with constant ones, and divides each row by its sum."""
+    p = Parts(b, "mixed")
+    x, heads = _tokens(p, u), p.integers(1, TOKENS, HEADS, EACH)
+    query, key, value = (
+        p("Transpose", p("Reshape", _linear(p, x, CHANNELS, scale), heads), perm=[0, 2, 1, 3])
+        for scale in (SHARP, SHARP, 1.0)
+    )
+    scores = p("MatMul", query, p("Transpose", key, perm=[0, 1, 3, 2]))
+    shares = p("Softmax", p("Mul", scores, p.number(EACH**-0.5)), axis=-1)
+    places = p("Softmax", p.values(2 * p.normal(1, HEADS, TOKENS, TOKENS)), axis=-1)
+    gate = p("Sigmoid", p.values(np.array([[[[-1.0]], [[0.5]]]])))
+    shares = p("Mul", p("Sub", p.number(1.0), gate), shares)
+    mixed = p("Add", shares, p("Mul", gate, places))
+    total = p("ReduceSum", mixed, p.integers(-1), keepdims=0)
+    mixed = p("Div", mixed, p("Unsqueeze", total, p.integers(-1)))
+    x = p("Transpose", p("MatMul", mixed, value), perm=[0, 2, 1, 3])
+    return _picture(p, _linear(p, p("Reshape", x, p.integers(1, TOKENS, CHANNELS)), CHANNELS))
+
+
+def _scores_of_places(p: Parts, query: str, key: str) -> str:
+    """Return the scores of heads [h, n, d], and what queries say of rows and of columns."""
+    places = p("Reshape", query, p.integers(HEADS, HEIGHT, WIDTH, EACH))
+    rows, columns = (
+        p("Einsum", places, p.values(0.25 * p.normal(size, size, EACH)), equation=equation)
+        for size, equation in ((HEIGHT, "bhwc,hkc->bhwk"), (WIDTH, "bhwc,wkc->bhwk"))
+    )
+    scores = p("MatMul", p("Mul", query, p.number(0.5)), p("Transpose", key, perm=[0, 2, 1]))
+    sums = p("Reshape", scores, p.integers(HEADS, HEIGHT, WIDTH, HEIGHT, WIDTH))
+    sums = p("Add", sums, p("Unsqueeze", rows, p.integers(-1)))
+    sums = p("Add", sums, p("Unsqueeze", columns, p.integers(-2)))
+    return p("Reshape", sums, p.integers(HEADS, TOKENS, TOKENS))
+
+
+def _of_unbound_heads(p: Parts, x: str) -> str:
+    x = p("Transpose", x, perm=[1, 0, 2])
+    return _picture(p, _linear(p, p("Reshape", x, p.integers(1, TOKENS, CHANNELS)), CHANNELS))
+
+
+def positions_of_queries(b: Builder, u: str, v: str) -> str:
+    """SAM's: queries, keys and values are parts of one stack, and positions are added."""
+    p = Parts(b, "positions")
+    x = _linear(p, _tokens(p, u), 3 * CHANNELS, 1.7)
+    x = p("Transpose", p("Reshape", x, p.integers(1, TOKENS, 3, HEADS, EACH)), perm=[2, 0, 3, 1, 4])
+    stack = p.split(p("Reshape", x, p.integers(3, HEADS, TOKENS, EACH)), 0, 1, 1, 1)
+    query, key, value = (p("Squeeze", part, p.integers(0)) for part in stack)
+    weights = p("Softmax", _scores_of_places(p, query, key), axis=-1)
+    return _of_unbound_heads(p, p("MatMul", weights, value))
+
+
+def assigned_scores(b: Builder, u: str, v: str) -> str:
+    """MViTv2's: scores with positions are assigned to all places of those without."""
+    p = Parts(b, "assigned")
+    x, heads = _tokens(p, u), p.integers(TOKENS, HEADS, EACH)
+    query, key, value = (
+        p("Transpose", p("Reshape", _linear(p, x, CHANNELS, scale), heads), perm=[1, 0, 2])
+        for scale in (1.7, 1.7, 1.0)
+    )
+    everywhere = np.stack(np.indices((HEADS, TOKENS, TOKENS)), -1)
+    indices = p("Reshape", p.integers(*everywhere.ravel()), p.integers(*everywhere.shape))
+    scores = p("MatMul", query, p("Transpose", key, perm=[0, 2, 1]))
+    scores = p("ScatterND", scores, indices, _scores_of_places(p, query, key))
+    return _of_unbound_heads(p, p("MatMul", p("Softmax", scores, axis=-1), value))
+
+
 BLOCKS: dict[str, Maker] = {
     make.__name__: make
     for make in (
@@ -547,5 +612,8 @@ BLOCKS: dict[str, Maker] = {
         queries_of_all_windows,
         layers_between_tokens,
         learned_queries,
+        shares_mixed_with_positions,
+        positions_of_queries,
+        assigned_scores,
     )
 }

@@ -13,6 +13,7 @@ from edgepipe.frontend.onnx_graph import remove_unread
 from edgepipe.frontend.padding import explicit_padding, fold_pads, split_pads
 from edgepipe.frontend.picture_input import remove_identities
 from edgepipe.frontend.rewrites.any_shape import pictures_of_any_shape
+from edgepipe.frontend.rewrites.assignments import join_assigned_parts
 from edgepipe.frontend.rewrites.batches import batches_as_pictures
 from edgepipe.frontend.rewrites.between_reshapes import arithmetic_before_reshapes
 from edgepipe.frontend.rewrites.channels_last import channels_stay_first
@@ -20,12 +21,14 @@ from edgepipe.frontend.rewrites.einsums import plain_einsums
 from edgepipe.frontend.rewrites.elementwise import as_sums
 from edgepipe.frontend.rewrites.group_norms import plain_groups
 from edgepipe.frontend.rewrites.linear_attention import plain_linear_attention
+from edgepipe.frontend.rewrites.mixed_shares import unmix_shares
 from edgepipe.frontend.rewrites.moments import subtract_means_first
 from edgepipe.frontend.rewrites.norm_calls import write_norms
 from edgepipe.frontend.rewrites.norms import gather_norms
 from edgepipe.frontend.rewrites.other_axes import as_pictures
 from edgepipe.frontend.rewrites.picture_layout import layers_channels_first
 from edgepipe.frontend.rewrites.pools import pool_windows
+from edgepipe.frontend.rewrites.position_scores import join_position_scores
 from edgepipe.frontend.rewrites.reducing import reduce_pictures
 from edgepipe.frontend.rewrites.scores import plain_scores
 from edgepipe.frontend.rewrites.softmaxes import plain_softmaxes
@@ -44,7 +47,10 @@ def simplify(model: onnx.ModelProto) -> None:
     fold_constants(model)
     plain_casts(model)
     plain_einsums(model)
+    join_assigned_parts(model)
     plain_linear_attention(model)
+    join_position_scores(model)
+    unmix_shares(model)
     arithmetic_before_reshapes(model)
     plain_groups(model)
     subtract_means_first(model)

@@ -98,7 +98,7 @@ def _split(rewriting: Rewriting, node: onnx.NodeProto) -> Nodes | None:
     if rank < 3 or rewriting.opset < SLICE_WITH_INPUTS or not all(shapes):
         return None
     axis = _axis(node, 0) % rank
-    if axis < 2 and all(map(_is_picture, shapes)):
+    if axis == 1 and all(map(_is_picture, shapes)):
         return None
     nodes, begin = [], 0
     for value, shape in zip(node.output, shapes, strict=True):
