@@ -585,6 +585,39 @@ def assigned_scores(b: Builder, u: str, v: str) -> str:
     return _of_unbound_heads(p, p("MatMul", p("Softmax", scores, axis=-1), value))
 
 
+def distances_of_queries(b: Builder, u: str, v: str) -> str:
+    """BoTNet's: what queries say of distances, which borders and reshapes make places."""
+    p = Parts(b, "distances")
+    query, key, value = (
+        p("Reshape", p("Conv", u, p.weights(CHANNELS, CHANNELS, 1, 1)), p.integers(*shape))
+        for shape in [(HEADS, EACH, TOKENS)]
+        for _ in range(3)
+    )
+    query, value = (p("Transpose", each, perm=[0, 2, 1]) for each in (query, value))
+
+    def said(places: str, others: int, size: int) -> str:
+        """What queries [h, others, size, d] say of the others' places [h, others, size, size]."""
+        x = p("MatMul", places, p.values(0.5 * p.normal(EACH, 2 * size - 1)))
+        x = p("Reshape", x, p.integers(-1, size, 2 * size - 1))
+        x = p("Pad", x, p.integers(0, 0, 0, 0, 0, 1))
+        x = p("Pad", p("Flatten", x), p.integers(0, 0, 0, size - 1))
+        x = p("Reshape", x, p.integers(-1, size + 1, 2 * size - 1))
+        x = p("Slice", x, p.integers(0), p.integers(size), p.integers(1))
+        x = p("Slice", x, p.integers(size - 1), p.integers(2 * size - 1), p.integers(2))
+        x = p("Reshape", x, p.integers(HEADS, others, 1, size, size))
+        return p("Expand", x, p.integers(HEADS, others, others, size, size))
+
+    places = p("Reshape", query, p.integers(HEADS, HEIGHT, WIDTH, EACH))
+    columns = p("Transpose", said(places, HEIGHT, WIDTH), perm=[0, 1, 3, 2, 4])
+    turned = p("Transpose", places, perm=[0, 2, 1, 3])
+    rows = p("Transpose", said(turned, WIDTH, HEIGHT), perm=[0, 3, 1, 4, 2])
+    places = p("Reshape", p("Add", rows, columns), p.integers(HEADS, TOKENS, TOKENS))
+    scores = p("Mul", p("MatMul", query, key), p.number(EACH**-0.5))
+    weights = p("Softmax", p("Add", scores, places), axis=-1)
+    x = p("Transpose", p("MatMul", weights, value), perm=[0, 2, 1])
+    return p("Reshape", x, p.integers(1, CHANNELS, HEIGHT, WIDTH))
+
+
 BLOCKS: dict[str, Maker] = {
     make.__name__: make
     for make in (
@@ -615,5 +648,6 @@ BLOCKS: dict[str, Maker] = {
         shares_mixed_with_positions,
         positions_of_queries,
         assigned_scores,
+        distances_of_queries,
     )
 }

@@ -31,6 +31,7 @@ from edgepipe.frontend.rewrites.pools import pool_windows
 from edgepipe.frontend.rewrites.position_scores import join_position_scores
 from edgepipe.frontend.rewrites.reducing import reduce_pictures
 from edgepipe.frontend.rewrites.scores import plain_scores
+from edgepipe.frontend.rewrites.skewed_positions import straighten_positions
 from edgepipe.frontend.rewrites.softmaxes import plain_softmaxes
 from edgepipe.frontend.rewrites.space_to_depth import gather_blocks
 from edgepipe.frontend.rewrites.stacks import unstack
@@ -49,6 +50,8 @@ def simplify(model: onnx.ModelProto) -> None:
     plain_einsums(model)
     join_assigned_parts(model)
     plain_linear_attention(model)
+    straighten_positions(model)
+    infer_shapes(model)
     join_position_scores(model)
     unmix_shares(model)
     arithmetic_before_reshapes(model)

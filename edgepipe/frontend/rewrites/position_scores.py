@@ -11,7 +11,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
-from edgepipe.frontend.onnx_graph import readers_of, remove_unread, set_nodes
+from edgepipe.frontend.onnx_graph import remove_unread, set_nodes
+from edgepipe.frontend.rewrites.composed_moves import Axes, axes_of
+from edgepipe.frontend.rewrites.moved_elements import MovedElements
 from edgepipe.frontend.rewrites.rewriting import Nodes, Rewriting
 
 _MOST_TERMS = 16
@@ -61,23 +63,27 @@ class _Term:
 
 
 @dataclass(frozen=True, slots=True)
+class _Position:
+    """A tensor that is [.., n, r] if its axes are moved, and ``places`` [r, m] that repeat it."""
+
+    tensor: str
+    axes: Axes | None
+    places: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
 class _Sum:
-    """``factor * query @ key``, positions [.., n, r] that ``places`` [r, m] repeats, constants."""
+    """``factor * query @ key``, and the positions and constants that are added."""
 
     query: str
     key: str
     factor: float
-    positions: tuple[tuple[_Term, NDArray[np.float64]], ...]
+    positions: tuple[_Position, ...]
     constants: tuple[_Term, ...]
 
 
-class _Scores(Rewriting):
+class _Scores(MovedElements):
     """The graph with its scores of attention."""
-
-    def __init__(self, model: onnx.ModelProto) -> None:
-        super().__init__(model)
-        self._readers = readers_of(model.graph)
-        self._outputs = {output.name for output in model.graph.output}
 
     def found(self, node: onnx.NodeProto) -> _Sum | None:
         """Return the scores that a softmax over rows reads, if positions are among them."""
@@ -93,7 +99,7 @@ class _Scores(Rewriting):
         if terms is None or not 1 < len(terms) <= _MOST_TERMS:
             return None
         product: tuple[str, str, float] | None = None
-        positions: list[tuple[_Term, NDArray[np.float64]]] = []
+        positions: list[_Position] = []
         constants: list[_Term] = []
         for term in terms:
             scores = self._product(term.tensor, shape)
@@ -102,10 +108,10 @@ class _Scores(Rewriting):
             elif scores is not None and product is None:
                 product = scores
             else:
-                places = _places(term, shape[-1])
-                if places is None:
+                position = self._position(term, shape[-1])
+                if position is None:
                     return None
-                positions.append((term, places))
+                positions.append(position)
         if product is None or not positions:
             return None
         query, key, factor = product
@@ -117,10 +123,12 @@ class _Scores(Rewriting):
         made = _Product(self, node.output[0], shape)
         queries = [made.scaled(found.query, found.factor, self.shapes[found.query])]
         keys: list[str | NDArray[np.float64]] = [found.key]
-        for term, places in found.positions:
-            size = (*shape[:-1], places.shape[0])
-            queries.append(made.scaled(made.reshaped(term.tensor, size), 1 / _UNIT, size))
-            keys.append(np.broadcast_to(places * _UNIT, (*shape[:-2], *places.shape)))
+        for position in found.positions:
+            size = (*shape[:-1], position.places.shape[0])
+            moved = made.moved(position.tensor, position.axes)
+            queries.append(made.scaled(made.reshaped(moved, size), 1 / _UNIT, size))
+            stack = (*shape[:-2], *position.places.shape)
+            keys.append(np.broadcast_to(position.places * _UNIT, stack))
         scores = made.scores(queries, keys)
         for term in found.constants:
             values = self.array(term.tensor)
@@ -139,8 +147,7 @@ class _Scores(Rewriting):
         if shape is None:
             return None
         node = self.makers.get(value)
-        is_inner = len(self._readers.get(value, [])) == 1 and value not in self._outputs
-        if node is None or not is_inner or shape != repeated:
+        if node is None or not self.is_inner(value) or shape != repeated:
             return [_Term(value, shape, repeated)]
         if node.op_type == "Identity":
             return self._terms(node.input[0], repeated)
@@ -153,6 +160,25 @@ class _Scores(Rewriting):
             return [_Term(value, shape, repeated)]
         found = [self._terms(operand, shape) for operand in node.input]
         return None if None in found else [term for terms in found for term in terms or []]
+
+    def _position(self, term: _Term, keys: int) -> _Position | None:
+        """Return a term as what it repeats, None if it has an element for each query and key."""
+        places = _places(term, keys)
+        if places is not None:
+            return _Position(term.tensor, None, places)
+        source, moves = self.before_moves(term.tensor)
+        elements = self.elements(source, moves) if moves and term.shape == term.repeated else None
+        if elements is None or elements.size % keys or elements.min() < 0:
+            return None
+        rows = elements.reshape(-1, keys)
+        if 2 * len(np.unique(rows[0])) > keys:
+            return None
+        _, first, column = np.unique(rows, axis=1, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        axes = axes_of(rows[:, first[order]], math.prod(self.shapes[source]))
+        if axes is None or 2 * len(first) > keys:
+            return None
+        return _Position(source, axes, np.eye(len(first))[:, np.argsort(order)[column.reshape(-1)]])
 
     def _product(self, value: str, shape: tuple[int, ...]) -> tuple[str, str, float] | None:
         """Return the matrices and the factor of scores, None if a value is no scaled product."""
@@ -203,6 +229,13 @@ class _Product:
         """Return a tensor's values in another shape."""
         sizes = self._graph.integers(f"{self._name}/shape{len(self.nodes)}", shape)
         return self._add("Reshape", [tensor, sizes], shape)
+
+    def moved(self, tensor: str, axes: Axes | None) -> str:
+        """Return a tensor whose axes are moved."""
+        if axes is None:
+            return tensor
+        shape = tuple(axes.sizes[axis] for axis in axes.perm)
+        return self._add("Transpose", [self.reshaped(tensor, axes.sizes)], shape, perm=axes.perm)
 
     def biased(self, scores: str, values: NDArray[np.float64]) -> str:
         """Add constants to scores."""
