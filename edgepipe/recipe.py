@@ -47,7 +47,7 @@ from edgepipe.partition.rules.rule_file import rule_sets
 from edgepipe.partition.wishes import Wishes
 from edgepipe.picture_size import MOST_PIXELS
 from edgepipe.progress import Progress, Silent
-from edgepipe.quantize import scheme_file
+from edgepipe.quantize import float_islands, scheme_file
 from edgepipe.quantize.options import require_seed
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
 from edgepipe.quantize.scheme import Scheme
@@ -350,6 +350,9 @@ def quantized_network(
     )
     for notice in quantized.notices:
         progress.notice(notice)
+    islands = float_islands.float_islands(quantized.module, quantized.reasons)
+    if islands:
+        progress.notice(float_islands.notice(islands, str(options.model)))
     return quantized
 
 
