@@ -104,8 +104,10 @@ class _Assignments(Rewriting):
             return None
         grid = np.indices(part).reshape(depth, -1).T + first
         assigned = (*part, *shape[depth:])
-        given = self.shapes.get(node.input[2], ())
-        if not np.array_equal(rows, grid) or math.prod(given) != math.prod(assigned):
+        given = self.shapes.get(node.input[2])
+        if given is None or math.prod(given) != math.prod(assigned):
+            return None
+        if not np.array_equal(rows, grid):
             return None
         taken = tuple((int(a), int(b) + 1) for a, b in zip(first, last, strict=True))
         return (*taken, *((0, size) for size in shape[depth:]))
