@@ -79,8 +79,7 @@ class Arrangement:
         if found is not None:
             return found
         if stage.segment.device == "vta":
-            cycles = self.measured.program_cycles(self.programs[stage.name])
-            return 1e3 * cycles / board.accelerator.clock_hz
+            return board.vta_ms(self.measured.program_cycles(self.programs[stage.name]))
         operators = (placed.operator for placed in stage.segment.operators)
         return sum(map(self.measured.operator_ms, operators)) / stage.cores.threads
 

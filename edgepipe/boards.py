@@ -107,9 +107,27 @@ class Board:
         """The number of cores that the ARM stages share, at least one."""
         return max(len(self.threads.arm.cores) or self.cores, 1)
 
+    @property
+    def vta_share(self) -> float:
+        """The share of the accelerator's time that a network gets, more than 0 and at most 1."""
+        return 1.0
+
+    @property
+    def arm_share(self) -> float:
+        """The share of the cores' time that a network gets, more than 0 and at most 1."""
+        return 1.0
+
+    def vta_ms(self, cycles: float) -> float:
+        """Return the time that ``cycles`` of the accelerator take, in ms."""
+        return 1e3 * cycles / self.accelerator.clock_hz / self.vta_share
+
+    def arm_ms(self, cycles: float) -> float:
+        """Return the time that ``cycles`` of one core take, in ms."""
+        return 1e3 * cycles / self.arm_timing.clock_hz / self.arm_share
+
     def vta_stage_ms(self, cycles: float) -> float:
         """Return the time of a VTA stage in ms: its launch, then ``cycles`` of work."""
-        return 1e3 * (self.timing.launch_cycles + cycles) / self.accelerator.clock_hz
+        return self.vta_ms(self.timing.launch_cycles + cycles)
 
     def slots(self, stages: int) -> int:
         """Return how many frames of a pipeline should be in flight at once.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from edgepipe import boards
+from edgepipe.beside import neighbours
 from edgepipe.boards import Board
 from edgepipe.errors import PartitionError
 from edgepipe.picture_size import MOST_PIXELS
@@ -54,6 +55,7 @@ def build(
     placement_file: PathLike | None = None,
     export_placement: PathLike | None = None,
     costs: PathLike | None = None,
+    beside: Mapping[PathLike, float] | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Quantise an ONNX network to int8, split it into stages, compile them; return its path.
@@ -91,7 +93,8 @@ def build(
     ``export_placement`` is a file to which the device of every operator is written, and
     ``placement_file`` one that was edited (docs/reference/placement-file.md). ``costs`` is a file
     of measured costs (docs/guides/measured-costs.md), which the search uses in place of the
-    model's.
+    model's. ``beside`` maps other bundles that run on the same board to their frames per second:
+    the network is split for what they leave of it.
 
     Raises the EdgepipeError of the step that failed, such as BoardError, FrontendError,
     QuantizeError or PartitionError.
@@ -125,6 +128,7 @@ def build(
         placement_file=Path(placement_file) if placement_file is not None else None,
         export_placement=Path(export_placement) if export_placement is not None else None,
         costs=Path(costs) if costs is not None else None,
+        beside=neighbours((Path(path), fps) for path, fps in (beside or {}).items()),
     )
     build_bundle(options, progress)
     return bundle

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgepipe import exports, placement_file, recipe
 from edgepipe.arrangement import Arrangement, arrange
+from edgepipe.beside import Neighbour, shared
 from edgepipe.boards import Board
 from edgepipe.bundle.hand_overs import HandOver, StageEnds, hand_overs
 from edgepipe.codegen.planned_stages import PlannedStage
@@ -73,6 +74,7 @@ class ForecastOptions:
     rules: tuple[Path, ...] = ()
     placement_file: Path | None = None
     export_placement: Path | None = None
+    beside: tuple[Neighbour, ...] = ()
     costs: Path | None = None
 
 
@@ -208,6 +210,10 @@ def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
     if options.costs is not None:
         costs = cost_file.read(options.costs)
         cost_file.require_board(costs, options.board.name)
+    rest = shared(options.board, options.beside)
+    for text in rest.notices:
+        notes.notice(text)
+    options = replace(options, board=rest.board)
     rehearsed = rehearse(
         options.model,
         notes,
@@ -344,7 +350,7 @@ def _operator(
     ms = measured.operator_ms(operator)
     if placed.device == "vta":
         found = measured.cycles(operator.name, cycles[operator.name])
-        ms = 1e3 * found / measured.board.accelerator.clock_hz
+        ms = measured.board.vta_ms(found)
     return OperatorForecast(
         name=operator.name,
         kind=operator.kind,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from edgepipe import __version__, description, exports, placement_file
 from edgepipe.arrangement import Arrangement, arrange
+from edgepipe.beside import Neighbour, shared
 from edgepipe.bitstream import manifest as bitstream_manifest
 from edgepipe.bitstream.fingerprint import check_board
 from edgepipe.boards import Board, architectures
@@ -78,6 +79,7 @@ class BuildOptions:
     rules, which take precedence over the package's. ``placement_file`` has the devices of all
     operators; ``placement`` takes precedence over it. ``export_placement`` is the file to which
     they are written. ``costs`` is a file of measured costs, by which the search places operators.
+    ``beside`` are other networks on the same board.
     """
 
     model: Path
@@ -107,6 +109,7 @@ class BuildOptions:
     placement_file: Path | None = None
     export_placement: Path | None = None
     costs: Path | None = None
+    beside: tuple[Neighbour, ...] = ()
 
     @property
     def wishes(self) -> Wishes:
@@ -184,6 +187,9 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     if options.costs is not None:
         costs = cost_file.read(options.costs)
         cost_file.require_board(costs, options.board.name)
+    rest = shared(options.board, options.beside)
+    for text in rest.notices:
+        progress.notice(text)
     begin("reading the network")
     described = describe(options, progress)
     begin("quantising to int8")
@@ -193,10 +199,10 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     quantized = quantized_network(described, frames, options, progress, scheme)
     begin("placing operators")
     check = vta_check(quantized, described.network, options.board, rules)
-    measured = measured_costs(costs, check, quantized.input_name, options.board)
+    measured = measured_costs(costs, check, quantized.input_name, rest.board)
     wishes = placement_file.combined(options.wishes, placement, check.operators)
     with placement_file.naming_lines(placement, options.placement):
-        arranged = arrange(quantized, check, options.board, wishes, progress, measured)
+        arranged = arrange(quantized, check, rest.board, wishes, progress, measured)
     calls = [call for stage in arranged.stages for call in stage.segment.calls]
     if calls:
         progress.step(f"trying functions of code generators ({len(calls)})")

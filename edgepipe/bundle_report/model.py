@@ -221,6 +221,21 @@ class PredictedRates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What a bundle takes of its board: times are for a frame, in ms, with hops, by the model.
+
+    ``arm_ms`` is on one core, ``bytes`` contiguous memory with all frames in flight, ``most_fps``
+    the frames per second if nothing else runs.
+    """
+
+    board: str
+    vta_ms: float
+    arm_ms: float
+    bytes: int
+    most_fps: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredStage:
     """The times of a stage's runs, and its share of the time of the whole run, 0 to 1."""
 

@@ -12,6 +12,7 @@ from edgepipe.bundle.manifest import Stage as StageEntry
 from edgepipe.bundle.network import NetworkRecord, OperatorRecord
 from edgepipe.bundle_report.memory import memory_map
 from edgepipe.bundle_report.model import (
+    Load,
     Memory,
     Operator,
     PredictedRates,
@@ -90,6 +91,23 @@ def read_rates(path: Path, slots: int | None = None) -> PredictedRates | None:
         hop_ms=prediction.hop_ms,
         interval_ms=prediction.interval_ms,
         serial_ms=prediction.serial_ms,
+    )
+
+
+def read_load(path: Path) -> Load:
+    """Return what a bundle takes of its board. Raises as ``read_report`` does."""
+    found = _contents(path)
+    prediction = found.prediction()
+    hop_ms = found.record.board.arm_timing.handover_us / 1e3
+    by_device = {"vta": 0.0, "arm": 0.0}
+    for stage in found.stages:
+        by_device[stage.device] += stage.ms * stage.threads + hop_ms
+    return Load(
+        board=found.manifest.board,
+        vta_ms=by_device["vta"],
+        arm_ms=by_device["arm"],
+        bytes=found.memory.used_bytes,
+        most_fps=prediction.frames_per_second,
     )
 
 

@@ -182,8 +182,29 @@ def add_arrangement(parser: argparse._ActionsContainer) -> None:
         help="search with costs that `edgepipe measure --network` measured, where it did",
     )
     parser.add_argument(
+        "--beside",
+        action="append",
+        default=[],
+        type=neighbour,
+        metavar="BUNDLE@FPS",
+        help="split for what this bundle leaves of the board while it runs there, too, at FPS "
+        "frames per second (repeatable)",
+    )
+    parser.add_argument(
         "--description", type=Path, metavar="FILE", help="the network's description"
     )
+
+
+def neighbour(text: str) -> tuple[Path, float]:
+    """Return a bundle and its frames per second, such as ``street.edgepipe@15``."""
+    path, _, rate = text.rpartition("@")
+    fps = float(rate) if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", rate) else 0.0
+    if not path or not fps > 0:
+        raise argparse.ArgumentTypeError(
+            f"found {text!r}, expected a bundle and its frames per second, such as "
+            "street.edgepipe@15"
+        )
+    return Path(path), fps
 
 
 def milliseconds(text: str) -> float:

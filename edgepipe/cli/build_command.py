@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgepipe import boards
+from edgepipe.beside import neighbours
 from edgepipe.cli import arguments
 from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import ConsoleProgress
@@ -138,4 +139,5 @@ def _build_options(options: argparse.Namespace) -> BuildOptions:
         placement_file=options.placement,
         export_placement=options.export_placement,
         costs=options.costs,
+        beside=neighbours(options.beside),
     )

@@ -10,6 +10,7 @@ FLAGS = {
     "allow_root": "--allow-root",
     "allow_simulator": "--allow-simulator",
     "allowed_signers": "--allowed-signers",
+    "beside": "--beside",
     "board": "--board",
     "bundle": "--bundle",
     "calibration": "--calib",

@@ -41,6 +41,7 @@ _FOR_BUNDLES = ("operators", "disassemble", "timing")
 _FOR_NETWORKS = (
     *("board", "cut", "place", "depthwise", "objective", "max_latency_ms", "stages", "slots"),
     *("description", "float", "int16", "rules", "placement", "export_placement", "costs"),
+    "beside",
 )
 
 

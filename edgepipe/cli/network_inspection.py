@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 
 from edgepipe import boards
+from edgepipe.beside import neighbours
 from edgepipe.cli import arguments
 from edgepipe.cli.console import ConsoleProgress, print_line
 from edgepipe.forecast import (
@@ -48,6 +49,7 @@ def inspect_network(options: argparse.Namespace, default_board: str) -> int:
             placement_file=options.placement,
             export_placement=options.export_placement,
             costs=options.costs,
+            beside=neighbours(options.beside),
         ),
         progress,
     )

@@ -71,7 +71,7 @@ def layer_ms(layer: Layer, board: Board) -> float:
     else:
         taken = prod(layer.kernel) if isinstance(layer, MaxPool) else 1
         cycles = taken * _elements(layer.output) * timing.element_cycles
-    return 1e3 * cycles / timing.clock_hz
+    return board.arm_ms(cycles)
 
 
 def operator_ms(operator: Operator, board: Board) -> float:
@@ -79,7 +79,7 @@ def operator_ms(operator: Operator, board: Board) -> float:
     if operator.layer is not None:
         return layer_ms(operator.layer, board)
     cycles = sum(_call_cycles(call, board.arm_timing) for call in operator.bindings)
-    return 1e3 * cycles / board.arm_timing.clock_hz
+    return board.arm_ms(cycles)
 
 
 def operators_ms(operators: Iterable[Operator], board: Board) -> float:

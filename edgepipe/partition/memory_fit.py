@@ -49,7 +49,7 @@ def moved_to_fit(
 
         def price(operator: Operator) -> tuple[float, int]:
             """Return the milliseconds for each byte, the larger operator first if equal."""
-            vta_ms = 1e3 * cycles[operator.name] / board.accelerator.clock_hz
+            vta_ms = board.vta_ms(cycles[operator.name])
             size = weights[operator.name]
             return (operator_ms(operator, board) - vta_ms) / size, -size
 

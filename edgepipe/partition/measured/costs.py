@@ -41,7 +41,7 @@ class MeasuredCosts:
     def operator_ms(self, operator: Operator) -> float:
         """Return the time of an operator on one core, in ms."""
         found = self.arm_ms.get(operator.name)
-        return operator_ms(operator, self.board) if found is None else found
+        return operator_ms(operator, self.board) if found is None else found / self.board.arm_share
 
     def cycles(self, name: str, modelled: float) -> float:
         """Return the cycles of an operator in a program of the VTA, given those by the model."""
@@ -60,7 +60,10 @@ class MeasuredCosts:
         if not self.entries:
             return None
         entry = self.entries.get(part.key(self.board))
-        return entry.us / 1e3 if entry is not None and not entry.failure else None
+        if entry is None or entry.failure:
+            return None
+        share = self.board.vta_share if part.device == "vta" else self.board.arm_share
+        return entry.us / 1e3 / share
 
     def is_measured(self, name: str, device: str) -> bool:
         """Return whether an operator was measured alone on a device."""
@@ -79,7 +82,7 @@ def measured_costs(
     arm_ms: dict[str, float] = {}
     vta_factors: dict[str, float] = {}
     failures: list[tuple[str, str, str]] = []
-    launch_us = 1e3 * board.vta_stage_ms(0)
+    launch_us = 1e3 * board.vta_stage_ms(0) * board.vta_share  # as it was measured, alone
     for part in single_ranges(check.operators, check.runs_on, frame):
         entry = found.entries.get(part.key(board))
         if entry is None:

@@ -79,7 +79,7 @@ def cost_table(
             pass
         else:
             found = measured.cycles(operator.name, cycles[operator.name])
-            vta_ms = 1e3 * found / board.accelerator.clock_hz
+            vta_ms = board.vta_ms(found)
         wish = fixed.get(operator.name)
         # A tuple cannot leave its stage, and its maker runs on ARM.
         if wish == "arm" or not tuples.isdisjoint(operator.inputs):
