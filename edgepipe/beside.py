@@ -14,6 +14,9 @@ from edgepipe.errors import PartitionError
 _MOST = 0.95
 """Of the time of a device that other networks may take: the rest is too little for one more."""
 
+_ROUNDED = 1.01
+"""How much more than the most frames per second may be asked for: reports print rounded ones."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbour:
@@ -83,7 +86,7 @@ def shared(board: Board, neighbours: Sequence[Neighbour]) -> Shared:
                 hint="give a bundle that runs beside this network",
                 option="beside",
             )
-        if each.fps > load.most_fps:
+        if each.fps > _ROUNDED * load.most_fps:
             raise PartitionError(
                 f"{each.bundle}: runs at most {load.most_fps:.1f} frames/s by the model, found "
                 f"{each.fps:g}",
