@@ -19,6 +19,9 @@ from bench import models
 # A shell starts background jobs with SIGINT ignored, and programs under test would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# So does nohup with SIGHUP.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A busy machine may delay any example. A test that hangs ends by pytest's own limit.
 settings.register_profile("edgepipe", parent=settings(), deadline=None)

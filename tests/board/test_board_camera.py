@@ -150,7 +150,8 @@ def wait_for_lines(board, more_than):
 
 def test_the_drivers_buffers_are_exported_as_dma_bufs_and_returned(machine, program):
     with running(machine, f"{program} --headless --jsonl /tmp/lines") as (number, process):
-        links = must(machine, f"ls -l /proc/{number}/fd").stdout.decode()
+        # ls fails if a file that it has listed is closed before it reads the link.
+        links = must(machine, f"ls -l /proc/{number}/fd || true").stdout.decode()
         assert links.count("dmabuf") >= 3
         (submitted, delivered, dropped, failed), _ = ends_cleanly(machine, number, process)
         assert submitted == delivered + dropped + failed
