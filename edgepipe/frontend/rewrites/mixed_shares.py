@@ -78,6 +78,11 @@ class _Mixtures(Rewriting):
         for made in parts:
             self.note_shape(made, (*shape[:-1], of_values[-1]))
         factor = self.constant(f"{name}/factor", _of_heads(mixture.factor, shape))
+        if not mixture.constant.any():
+            return [
+                helper.make_node("MatMul", [mixture.softmax, values], [parts[0]]),
+                helper.make_node("Mul", [parts[0], factor], [name]),
+            ]
         fixed = np.broadcast_to(mixture.constant, shape)
         matrix = self.constant(f"{name}/constants", fixed)
         return [

@@ -90,6 +90,7 @@ def test_a_factor_of_the_same_rows_of_each_head_is_one_of_the_head() -> None:
         return b.node("Div", [shares, b.constant("gates", np.ascontiguousarray(gates))], "mixed")
 
     after = attention(mix)
+    assert kinds_after(after) == ["MatMul", "Mul"]
     infer_shapes(after)
     unmix_shares(after)
     (factor,) = (i for i in after.graph.initializer if i.name.endswith("/factor"))
