@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
@@ -24,6 +25,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
 constexpr std::string_view kPrefix = "edgepipe-";
+// A file that is newer may be published by a process in another PID namespace, which is unknown
+// here.
+constexpr std::chrono::seconds kPublished{10};
 
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -34,6 +38,13 @@ double uptime_s() {
   ::clock_gettime(CLOCK_BOOTTIME,
                   &now);  // the clock of /proc/uptime, so readers can compute the age
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+/// Returns whether nobody has replaced the file for a while.
+bool is_old(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(path, error);
+  return !error && std::filesystem::file_time_type::clock::now() - written > kPublished;
 }
 
 /// Removes the files of processes that no longer exist.
@@ -47,7 +58,8 @@ void remove_orphans(const std::string& folder) {
     const auto [rest, failure] = std::from_chars(name.data() + kPrefix.size(), end, pid);
     if (failure != std::errc() || rest == end || *rest != '-' || pid <= 0) continue;
     std::error_code ignored;
-    if (::kill(pid, 0) != 0 && errno == ESRCH) std::filesystem::remove(entry.path(), ignored);
+    const bool is_unknown = ::kill(pid, 0) != 0 && errno == ESRCH;
+    if (is_unknown && is_old(entry.path())) std::filesystem::remove(entry.path(), ignored);
   }
 }
 

@@ -9,9 +9,9 @@
 //   {"version": 1, "id": "4711-0", "pid": 4711, "program": "edgepipe-run", "uptime_s": 83.2,
 //    "live": {...}}
 //
-// The destructor removes the file. A file left behind by a killed process is removed by the next
-// process that starts. If a machine has no such folder, nothing is published, and that is not an
-// error.
+// The destructor removes the file. A file left behind by a killed process is removed by a process
+// that starts ten seconds later or more. If a machine has no such folder, nothing is published, and
+// that is not an error.
 #pragma once
 
 #include <chrono>

@@ -79,16 +79,23 @@ TEST_F(LiveStatisticsTest, PipelinesOfOneProcessHaveSeparateFiles) {
   EXPECT_NE(one->path(), other->path());
 }
 
-TEST_F(LiveStatisticsTest, WhatAKilledProcessLeftIsRemovedByTheNext) {
+TEST_F(LiveStatisticsTest, WhatAKilledProcessLeftIsRemovedByALaterOne) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
   ::waitpid(child, nullptr, 0);
   const std::string orphan = folder_ + "/edgepipe-" + std::to_string(child) + "-0.json";
+  // A process in another PID namespace, as of a container that shares the folder, is unknown here.
+  const std::string elsewhere = folder_ + "/edgepipe-" + std::to_string(child) + "-1.json";
   const std::string alive = folder_ + "/edgepipe-" + std::to_string(::getppid()) + "-0.json";
   const std::string foreign = folder_ + "/edgepipe-notes.json";
-  for (const std::string& path : {orphan, alive, foreign}) std::ofstream(path) << "{}";
+  for (const std::string& path : {orphan, elsewhere, alive, foreign}) std::ofstream(path) << "{}";
+  for (const std::string& path : {orphan, alive, foreign}) {
+    std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) - 11s);
+  }
   const auto live = start([] { return std::string("1"); });
   wait_for([&] { return !std::filesystem::exists(orphan); });
+  wait_for([&] { return std::filesystem::exists(live->path()); });
+  EXPECT_TRUE(std::filesystem::exists(elsewhere));
   EXPECT_TRUE(std::filesystem::exists(alive));
   EXPECT_TRUE(std::filesystem::exists(foreign));
 }
