@@ -23,9 +23,16 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 WHEELS = HERE / "board_python_packages.txt"
 PYNQ = ("pynq==3.1.2", "pynqmetadata==0.2.0", "pynqutils==0.1.3")  # no wheels, but pure Python
-INTERPRETER = ("libpython3.11-minimal", "libpython3.11-stdlib", "python3.11-minimal")
+INTERPRETER = (
+    "libpython3.11-minimal",
+    "libpython3.11-stdlib",
+    "libsqlite3-0",
+    "python3.11-minimal",
+)
 # Of the interpreter's platform, in the order in which pip prefers them.
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
+# What nothing here reads.
+LEFT_OUT = ("**/tests", "**/__pycache__", "**/*.pyi", "bin", "pynq/notebooks", "pynq/lib/**/*.bin")
 PIP = (sys.executable, "-m", "pip", "-q", "--disable-pip-version-check")
 
 
@@ -60,8 +67,8 @@ def _install_packages(site: Path) -> None:
         wheels += ["--platform", platform]
     _run(*PIP, *target, *wheels, "-r", WHEELS)
     _run(*PIP, *target, "--no-deps", *PYNQ)
-    for tests in [*site.glob("*/**/tests"), *site.glob("tests")]:  # half of numpy
-        subprocess.run(["rm", "-rf", tests], check=True)
+    for pattern in LEFT_OUT:
+        subprocess.run(["rm", "-rf", *site.glob(pattern)], check=True)
 
 
 def runtime_wheel(folder: Path) -> Path:
