@@ -20,8 +20,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-import edgepipe
-from edgepipe import scratch
+from edgepipe import __version__, scratch
 from edgepipe.accuracy.data import Sample
 from edgepipe.accuracy.devices import SIMULATOR
 from edgepipe.accuracy.measures import Outputs
@@ -97,7 +96,7 @@ class Clustered:
 
     def _answers(self, future: Future) -> list[dict[str, NDArray[Any]]]:
         """Wait for a batch's outputs."""
-        from distributed import CancelledError, KilledWorker
+        from distributed import CancelledError
 
         lonely_since = None
         try:
@@ -108,23 +107,28 @@ class Clustered:
                     lonely_since = time.monotonic()
                 elif time.monotonic() - lonely_since > PATIENCE_S:
                     raise self.without_workers()
+            if future.status == "error":
+                raise self._failed(future.exception(timeout=CONNECT_S))
             found: list[dict[str, NDArray[Any]]] = future.result(timeout=CONNECT_S)
-        except EdgepipeError:
-            raise
-        except KilledWorker as cause:
-            raise AccuracyError(
-                f"Dask at {self.address}: every worker that ran a batch of pictures died",
-                hint="a worker's log says why; one with less memory than it needs is killed",
-            ) from cause
         except (CancelledError, asyncio.CancelledError, OSError, TimeoutError) as cause:
             raise self._lost() from cause
-        except Exception as cause:  # whatever a worker raises
-            raise AccuracyError(
-                f"Dask at {self.address}: a batch of pictures failed: "
-                f"{type(cause).__name__}: {cause}",
-                hint="a worker's log says more",
-            ) from cause
         return found
+
+    def _failed(self, cause: Exception) -> EdgepipeError:
+        """Return the error of a batch that a worker could not run."""
+        from distributed import KilledWorker
+
+        if isinstance(cause, EdgepipeError):
+            return cause
+        if isinstance(cause, KilledWorker):
+            return AccuracyError(
+                f"Dask at {self.address}: every worker that ran a batch of pictures died",
+                hint="a worker's log says why; one with less memory than it needs is killed",
+            )
+        return AccuracyError(
+            f"Dask at {self.address}: a batch of pictures failed: {type(cause).__name__}: {cause}",
+            hint="a worker's log says more",
+        )
 
     def _lost(self) -> AccuracyError:
         return AccuracyError(
@@ -160,7 +164,7 @@ def answers(bundle: bytes, frames: Frame) -> list[dict[str, NDArray[Any]]]:
 
 def version() -> str:
     """Return edgepipe's version; a task on a worker."""
-    return edgepipe.__version__
+    return __version__
 
 
 @contextlib.contextmanager

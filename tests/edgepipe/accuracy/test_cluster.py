@@ -19,7 +19,7 @@ import small_networks
 
 import edgepipe
 from edgepipe.accuracy import cluster
-from edgepipe.accuracy.data import read_pictures
+from edgepipe.accuracy.data import Sample, read_pictures
 from edgepipe.accuracy.devices import Simulated
 from edgepipe.bundle import storage
 from edgepipe.cli.main import main
@@ -152,6 +152,18 @@ def test_a_batch_that_every_worker_died_of_is_an_error(built: Path, tmp_path: Pa
     assert "a worker's log says why; one with less memory than it needs is killed" in said
 
 
+class Unknown:
+    """A class that no worker can import."""
+
+
+def test_a_batch_that_a_worker_cannot_run_is_an_error(built: Path, two: Dask) -> None:
+    picture = Sample(name="0", frame=np.array([Unknown()], object), size=(1, 1))
+    with cluster.connected(two.address, built) as workers, pytest.raises(AccuracyError) as caught:
+        list(workers.run([picture]))
+    assert f"Dask at {two.address}: a batch of pictures failed: " in str(caught.value)
+    assert caught.value.hint == "a worker's log says more"
+
+
 def test_a_cluster_that_loses_all_workers_is_an_error(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,7 +227,7 @@ def test_another_version_on_a_worker_is_refused(
     built: Path, two: Dask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs = edgepipe.__version__
-    monkeypatch.setattr(edgepipe, "__version__", "9.9")
+    monkeypatch.setattr(cluster, "__version__", "9.9")
     said = refused(two.address, built)
     assert f"has edgepipe {theirs}, expected 9.9" in said
     assert "install edgepipe 9.9 there, and start the worker again" in said
