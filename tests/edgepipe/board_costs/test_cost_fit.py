@@ -13,6 +13,8 @@ from edgepipe import boards
 from edgepipe.board_costs.cost_fit import KEPT, fit_costs, nearest_root
 from edgepipe.board_costs.probes import EMPTY, probe_programs
 from vta_stages.accelerator import Accelerator
+from vta_stages.isa.codec import decode
+from vta_stages.isa.instructions import Finish, Store
 from vta_stages.program import Program
 from vta_stages.timing.cost_model import CostModel
 from vta_stages.timing.timing_model import time_program
@@ -49,10 +51,24 @@ def programs() -> dict[str, Program]:
     return probe_programs(ULTRA96.accelerator, CostModel())
 
 
-@pytest.mark.parametrize("board", [ULTRA96, CHISEL], ids=lambda board: str(board.name))
+SMALL = dataclasses.replace(ULTRA96, accelerator=Accelerator(block_in=8, block_out=8, batch=4))
+
+
+@pytest.mark.parametrize("board", [ULTRA96, CHISEL, SMALL])
 def test_the_verifier_accepts_all_programs(board: boards.Board) -> None:
     for program in probe_programs(board.accelerator, board.timing).values():
         verify(program)
+
+
+@pytest.mark.parametrize("board", [ULTRA96, CHISEL], ids=lambda board: str(board.name))
+def test_every_program_ends_after_its_last_store(board: boards.Board) -> None:
+    """Otherwise drivers refuse it (``cpp_runtime/src/device/run_fence.h``)."""
+    for name, program in probe_programs(board.accelerator, board.timing).items():
+        store, end = decode(board.accelerator, program.instructions[-2:])
+        assert isinstance(store, Store), name
+        assert store.push_prev, name
+        assert isinstance(end, Finish), name
+        assert end.pop_next, name
 
 
 @pytest.mark.parametrize(
