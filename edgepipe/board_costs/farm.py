@@ -181,10 +181,12 @@ class Farm:
         assert session is not None
         again, us, failure = False, 0.0, ""
         try:
-            runner = Runner(session, job.path, self.options.device, threads=job.threads)
-            session.exchange.allow(self.options.limit_s)
-            us, failure = runner.least_us(0, self.options.repeat)
-            session.exchange.allow(_PATIENCE_S)
+            with Runner.open(session, job.path, self.options.device, threads=job.threads) as runner:
+                session.exchange.allow(self.options.limit_s)
+                try:
+                    us, failure = runner.least_us(0, self.options.repeat)
+                finally:
+                    session.exchange.allow(_PATIENCE_S)
         except RpcError as cause:
             failure = _reason(cause, self.options.limit_s)
             if session.exchange.broken:

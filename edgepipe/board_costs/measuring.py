@@ -154,22 +154,22 @@ def _time_stages(
     progress: Progress,
 ) -> str:
     """Time every stage of a bundle that ``record`` lacks; return the device of its programs."""
-    runner = Runner(session, path, options.device)
-    for done, name in enumerate(stages):
-        progress.update(done, len(stages))
-        if name in record.times_us:
-            continue
-        least_us, fault = runner.least_us(done, options.repeat)
-        if fault:
-            raise BoardError(
-                f"probe '{name}' did not run without a fault: {fault}",
-                hint="examine the board",
-                option="examination",
-                value=options.host,
-            )
-        record.add(name, least_us)
-    progress.update(len(stages), len(stages))
-    return runner.device
+    with Runner.open(session, path, options.device) as runner:
+        for done, name in enumerate(stages):
+            progress.update(done, len(stages))
+            if name in record.times_us:
+                continue
+            least_us, fault = runner.least_us(done, options.repeat)
+            if fault:
+                raise BoardError(
+                    f"probe '{name}' did not run without a fault: {fault}",
+                    hint="examine the board",
+                    option="examination",
+                    value=options.host,
+                )
+            record.add(name, least_us)
+        progress.update(len(stages), len(stages))
+        return runner.device
 
 
 def _time_hop(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +25,28 @@ _SETTLED = 0.998  # a round of runs that lowers the least time by less is the la
 class Runner:
     """A bundle on a board, whose stages are timed one by one; ``device`` runs its programs."""
 
-    def __init__(self, session: Session, path: Path, device: str, *, threads: int = 1) -> None:
-        """Upload the bundle at ``path``; its ARM stages run on ``threads`` cores.
-
-        Raises RpcError.
-        """
-        module = session.call("edgepipe.open_bundle", session.upload_bundle(path), device)
-        self._run, self._statistics, describe, set_threads = (
+    def __init__(self, session: Session, module: Any) -> None:
+        """Take over a module of ``Session.opened``. Raises RpcError."""
+        self._run, self._statistics, self._set_threads, describe = (
             session.function(module, name)
-            for name in ("run_stage", "statistics", "describe", "set_threads")
+            for name in ("run_stage", "statistics", "set_threads", "describe")
         )
-        if threads > 1:
-            set_threads(threads)
         self.device: str = json.loads(describe())["device"]
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(
+        cls, session: Session, path: Path, device: str, *, threads: int = 1
+    ) -> Iterator[Runner]:
+        """Upload the bundle at ``path`` for the block; its ARM stages run on ``threads`` cores.
+
+        The accelerator is free again after the block. Raises RpcError.
+        """
+        with session.opened(path, device) as module:
+            runner = cls(session, module)
+            if threads > 1:
+                runner._set_threads(threads)
+            yield runner
 
     def least_us(self, stage: int, repeat: int) -> tuple[float, str]:
         """Return the least time of a stage in us, and the fault of its device, empty if none.

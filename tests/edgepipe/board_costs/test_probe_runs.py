@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,16 +29,18 @@ class FakeSession:
     def __init__(self, fault: str = "") -> None:
         self.fault = fault
         self.runs = 0
+        self.is_open = False
 
-    def upload_bundle(self, path: Path) -> str:
-        return path.name
-
-    def call(self, name: str, *arguments: object) -> str:
-        assert (name, arguments) == ("edgepipe.open_bundle", ("a.edgepipe", "auto"))
-        return "runner"
+    @contextlib.contextmanager
+    def opened(self, path: Path, device: str) -> Iterator[str]:
+        assert (path.name, device) == ("a.edgepipe", "auto")
+        self.is_open = True
+        yield "runner"
+        self.is_open = False
 
     def function(self, module: Any, name: str) -> Any:
         def run_stage(index: int) -> None:
+            assert self.is_open
             self.runs += 1
 
         stage = {"min_us": 7.0, "fault": self.fault}
@@ -60,6 +64,7 @@ def test_only_what_has_no_time_yet_is_measured(tmp_path: Path) -> None:
     assert time_stages(session, record) == "uio"
     assert record.times_us == {"nothing": 5.0, "gemm_steps": 7.0}
     assert session.runs == 1 + 2 * 3  # once more, because the first three may all be late
+    assert not session.is_open  # so that the next bundle has the accelerator
 
 
 def test_a_probe_with_a_fault_is_an_error(tmp_path: Path) -> None:
