@@ -41,7 +41,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FarmOptions:
-    """How boards measure: on ``device``, ``repeat`` runs at once (``Runner.least_us``).
+    """How boards measure: on ``device``, ``repeat`` runs at once (``Runner.least``).
 
     ``limit_s`` is how long one run of a range may take. Kernels are compiled for ``architecture``,
     which in a trial need not be the board's.
@@ -184,7 +184,8 @@ class Farm:
             with Runner.open(session, job.path, self.options.device, threads=job.threads) as runner:
                 session.exchange.allow(self.options.limit_s)
                 try:
-                    us, failure = runner.least_us(0, self.options.repeat)
+                    least = runner.least(0, self.options.repeat)
+                    us, failure = least.us, least.fault
                 finally:
                     session.exchange.allow(_PATIENCE_S)
         except RpcError as cause:

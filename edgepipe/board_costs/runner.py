@@ -7,6 +7,7 @@ import json
 import math
 import platform
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,18 @@ TRIAL = "timed"
 
 _MOST_ROUNDS = 10
 _SETTLED = 0.998  # a round of runs that lowers the least time by less is the last one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Least:
+    """The least times of a stage in us: its own, and that in which its device worked.
+
+    ``fault`` is what happened to its device, empty if nothing did.
+    """
+
+    us: float
+    device_us: float
+    fault: str = ""
 
 
 class Runner:
@@ -48,25 +61,26 @@ class Runner:
                 runner._set_threads(threads)
             yield runner
 
-    def least_us(self, stage: int, repeat: int) -> tuple[float, str]:
-        """Return the least time of a stage in us, and the fault of its device, empty if none.
+    def least(self, stage: int, repeat: int) -> Least:
+        """Return the least times of a stage.
 
         ``repeat`` runs are repeated until the least time no longer falls, because something else
         may have slowed all of them down. Raises RpcError.
         """
         self._run(stage)  # the first run also fills caches
         self._statistics()
-        least = math.inf
+        least = device = math.inf
         for _ in range(_MOST_ROUNDS):
             for _ in range(repeat):
                 self._run(stage)
             found = json.loads(self._statistics())[stage]
             if found["fault"]:
-                return least, str(found["fault"])
+                return Least(us=least, device_us=device, fault=str(found["fault"]))
             before, least = least, min(least, found["min_us"])
-            if least > _SETTLED * before:
+            device_before, device = device, min(device, found["device_min_us"])
+            if least > _SETTLED * before and device >= _SETTLED * device_before:
                 break
-        return least, ""
+        return Least(us=least, device_us=device)
 
 
 def this_architecture() -> str:
