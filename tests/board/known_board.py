@@ -8,7 +8,7 @@ from pathlib import Path
 from edgepipe import boards
 from edgepipe.virtual_board.fpga_model import FpgaOptions
 
-CLOCK_HZ = 10_000_000
+CLOCK_HZ = 8_000_000
 BOARD = f"""\
 name = "known"
 description = "a board whose costs are known"
