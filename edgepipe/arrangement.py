@@ -45,6 +45,7 @@ from edgepipe.partition.short_stages import without_short_stages
 from edgepipe.partition.wishes import Wishes
 from edgepipe.progress import Held, Progress
 from edgepipe.quantize.quantizer import QuantizedNetwork
+from vta_stages.memory_plan import COPY
 from vta_stages.program import Program
 from vta_stages.timing.timing_model import time_program
 
@@ -209,7 +210,10 @@ def _compiled_cycles(arranged: Arrangement, board: Board) -> dict[str, float]:
     for stage in arranged.stages:
         if stage.segment.device == "vta":
             timing = time_program(arranged.programs[stage.name], board.timing)
-            layers = {layer.name: layer.cycles for layer in timing.layers}
+            layers: dict[str, int] = {}
+            for layer in timing.layers:
+                name, _, _ = layer.name.partition(COPY)  # a copy is part of what it is made for
+                layers[name] = layers.get(name, 0) + layer.cycles
             names = [placed.operator.name for placed in stage.segment.operators]
             if not layers.keys() <= {*names}:
                 continue  # not named as operators are, so the estimates stay
@@ -344,6 +348,7 @@ def partition(
             overrides=wishes.placement,
             on_arm=on_arm,
             book=check.book,
+            why=wishes.reasons,
         )
 
     def plainly(on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
