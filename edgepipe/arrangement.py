@@ -164,13 +164,13 @@ def _arranged(
     measured: MeasuredCosts,
 ) -> Arrangement:
     """Return the arrangement without the units that were asked for."""
-    if not _is_searched(wishes, board, check):
+    if not is_searched(wishes, board, check):
         plain = _arrange(quantized, check, board, wishes, progress, measured)
         return _with_slots(plain, board, wishes)
     of_rule, of_search = Held(progress), Held(progress)
     by_rule = replace(wishes, objective=BY_RULE, max_latency_ms=None, stages=None)
     rule = _arrange(quantized, check, board, by_rule, of_rule, measured)
-    cycles = {**check.cycles, **_compiled_cycles(rule, board)}
+    cycles = {**check.cycles, **compiled_cycles(rule, board)}
     choice = partition(quantized, check, board, wishes, cycles=cycles, measured=measured)
     rule = replace(_with_slots(rule, board, wishes), split=choice.split)
     if choice.is_rule:
@@ -192,7 +192,7 @@ def _arranged(
     return found
 
 
-def _is_searched(wishes: Wishes, board: Board, check: VtaCheck) -> bool:
+def is_searched(wishes: Wishes, board: Board, check: VtaCheck) -> bool:
     """Return whether the stages are searched for.
 
     By default they are if the board's cores are known and no rules of a user say what should run
@@ -204,7 +204,7 @@ def _is_searched(wishes: Wishes, board: Board, check: VtaCheck) -> bool:
     return wishes.goal is not None or bool(by_default)
 
 
-def _compiled_cycles(arranged: Arrangement, board: Board) -> dict[str, float]:
+def compiled_cycles(arranged: Arrangement, board: Board) -> dict[str, float]:
     """Return what each operator on the VTA adds to its program, 0 for what is part of another."""
     cycles: dict[str, float] = {}
     for stage in arranged.stages:
@@ -360,7 +360,7 @@ def partition(
         arrange = without_short_stages(plainly, check.cycles, tensor_bytes, board)
     choice = depthwise.choose(arrange, check.cycles, tensor_bytes, board, wishes.depthwise)
     notices: tuple[str, ...] = (choice.text,) if choice.text else ()
-    if not _is_searched(wishes, board, check):
+    if not is_searched(wishes, board, check):
         return Partition(segments=choice.segments, notices=notices)
     asked = {
         p.operator.name: p

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgepipe import exports, placement_file, recipe
-from edgepipe.arrangement import Arrangement, arrange
+from edgepipe.arrangement import Arrangement
 from edgepipe.beside import Neighbour
 from edgepipe.beside import shared as rest_of
 from edgepipe.boards import Board
@@ -32,7 +32,7 @@ from edgepipe.progress import Progress, Silent
 from edgepipe.quantize import float_layers
 from edgepipe.quantize.int16 import names as int16_names
 from edgepipe.rehearsal import Rehearsal, rehearse, unbuildable
-from edgepipe.sharing import Task, shared
+from edgepipe.sharing import Task, arrange_shared
 
 _STAYS_FLOAT = "stays float: "
 # What to do about operators that stay float, by the kind of their ONNX node.
@@ -238,19 +238,19 @@ def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
         measured = measured_costs(costs, check, quantized.input_name, options.board)
         wishes = placement_file.combined(wishes, placement, check.operators)
         with placement_file.naming_lines(placement, options.placement):
-            task = shared(
+            found = arrange_shared(
                 Task(
                     quantized=quantized,
                     check=check,
                     board=options.board,
                     wishes=wishes,
                     measured=measured,
-                )
+                ),
+                notes,
             )
-            arranged = arrange(
-                task.quantized, task.check, options.board, task.wishes, notes, task.measured
-            )
+    arranged, task = found.arrangement, found.task
     if options.export_placement is not None:
+        wishes = replace(wishes, shares=found.shares)
         text = placement_file.to_toml(arranged, check.operators, wishes)
         with exports.prepared(placement_file.EXPORT, options.export_placement, text) as place:
             place()

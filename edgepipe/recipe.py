@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe import __version__, description, exports, placement_file
-from edgepipe.arrangement import Arrangement, arrange
+from edgepipe.arrangement import Arrangement
 from edgepipe.beside import Neighbour
 from edgepipe.beside import shared as rest_of
 from edgepipe.bitstream import manifest as bitstream_manifest
@@ -53,7 +53,7 @@ from edgepipe.quantize import float_islands, scheme_file
 from edgepipe.quantize.options import require_seed
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
 from edgepipe.quantize.scheme import Scheme
-from edgepipe.sharing import Task, shared
+from edgepipe.sharing import Task, arrange_shared
 from edgepipe.tvm_adapter import run_module
 
 Array = NDArray[np.generic]
@@ -204,18 +204,17 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     measured = measured_costs(costs, check, quantized.input_name, rest.board)
     wishes = placement_file.combined(options.wishes, placement, check.operators)
     with placement_file.naming_lines(placement, options.placement):
-        task = shared(
+        found = arrange_shared(
             Task(
                 quantized=quantized,
                 check=check,
                 board=rest.board,
                 wishes=wishes,
                 measured=measured,
-            )
+            ),
+            progress,
         )
-        arranged = arrange(
-            task.quantized, task.check, rest.board, task.wishes, progress, task.measured
-        )
+    arranged, task = found.arrangement, found.task
     calls = [call for stage in arranged.stages for call in stage.segment.calls]
     if calls:
         progress.step(f"trying functions of code generators ({len(calls)})")
@@ -228,6 +227,7 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     begin("writing the bundle")
     text = ""
     if options.export_placement is not None:
+        wishes = replace(wishes, shares=found.shares)
         text = placement_file.to_toml(arranged, check.operators, wishes)
     with (
         exported_scheme(quantized, options) as place_scheme,

@@ -14,6 +14,7 @@ from edgepipe.partition.rules.facts import OperatorFacts
 from edgepipe.partition.rules.rule import RuleSet
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import check_layer
+from vta_stages.layers.records import Layer
 from vta_stages.timing.cost_model import CostModel
 
 
@@ -74,7 +75,11 @@ class VtaCheck:
     def _check_program(self, operator: Operator) -> None:
         layer = vta_layer(operator)
         if layer is not None:
-            self.cycles[operator.name] = check_layer(self.accelerator, layer, self._cost)
+            self.cycles[operator.name] = self.layer_cycles(layer)
+
+    def layer_cycles(self, layer: Layer) -> float:
+        """Return the expected cycles of a layer on the VTA; raise ``LayerError`` if it cannot."""
+        return check_layer(self.accelerator, layer, self._cost)
 
 
 def _onnx_types(network: Network) -> Mapping[str, str]:
