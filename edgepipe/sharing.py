@@ -75,7 +75,7 @@ def arrange_shared(task: Task, progress: Progress) -> Arranged:
     asked = task.wishes.shares
     task = shared(task)
     found = Arranged(arrangement=_arrange(task, progress), task=task, shares=asked)
-    proposed = _proposed(task, found.arrangement)
+    proposed = propose(task, found.arrangement)
     if proposed is None:
         return found
     board, before = task.board, found.arrangement
@@ -109,7 +109,7 @@ def _arrange(task: Task, progress: Progress) -> Arrangement:
     return arrange(task.quantized, task.check, task.board, task.wishes, progress, task.measured)
 
 
-def _proposed(task: Task, arrangement: Arrangement) -> Shares | None:
+def propose(task: Task, arrangement: Arrangement) -> Shares | None:
     """Return the operators to share by the model; None if no search for frames was made."""
     wishes, board, split = task.wishes, task.board, arrangement.split
     if split is None or not is_searched(wishes, board, task.check):
