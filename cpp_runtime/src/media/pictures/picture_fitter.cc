@@ -1,6 +1,7 @@
 #include "media/pictures/picture_fitter.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "media/pictures/bitmap.h"
 #include "media/pictures/orientation.h"
 #include "media/pictures/pixel_row.h"
+#include "stage/core_team.h"
 
 namespace edgepipe {
 namespace {
@@ -30,6 +32,18 @@ void filter(std::span<const std::uint8_t> row, const AxisTaps& columns,
   }
 }
 
+/// Into how many bands of rows cores divide a frame: more than they are, because a core that is
+/// busy with other work takes fewer. Bands that touch both convert the source row between them.
+constexpr std::size_t kSharedBands = 8;
+
+/// What fitting a band of rows needs, so that bands can be fitted at the same time.
+struct Band {
+  std::vector<std::uint8_t> unpacked;      // one source row
+  std::vector<std::uint32_t> total;        // one row of the picture in the frame
+  std::vector<std::uint32_t> filtered[2];  // source rows resized to the frame's width, by parity
+  int filtered_row[2] = {-1, -1};
+};
+
 }  // namespace
 
 /// Everything that depends on the size of the pictures.
@@ -38,10 +52,26 @@ struct PictureFitter::Plan {
   Placement placement;  // of the pictures
   AxisTaps columns;
   AxisTaps rows;
-  std::vector<std::uint8_t> unpacked;      // one source row
-  std::vector<std::uint32_t> total;        // one row of the picture in the frame
-  std::vector<std::uint32_t> filtered[2];  // source rows resized to the frame's width, by parity
-  int filtered_row[2] = {-1, -1};
+  std::array<Band, kSharedBands> bands;
+
+  [[nodiscard]] std::size_t channels() const { return order == ChannelOrder::kGray ? 1 : 3; }
+  std::span<const std::uint32_t> filtered_row(const Picture& picture, int row, Band& band) const;
+};
+
+/// A frame that the cores of a stage fit together, one band for each call of `run`.
+struct PictureFitter::Sharing {
+  const PictureFitter& fitter;
+  const Picture& picture;
+  std::span<std::byte> frame;
+  std::size_t rows;   // of the picture in the frame
+  std::size_t bands;  // that divide them
+
+  static int run(void* context, std::size_t band) {
+    const Sharing& shared = *static_cast<Sharing*>(context);
+    shared.fitter.fit_rows(shared.picture, shared.frame, band, shared.rows * band / shared.bands,
+                           shared.rows * (band + 1) / shared.bands);
+    return 0;
+  }
 };
 
 PictureFitter::PictureFitter(const Preprocess& preprocess, std::uint64_t most_pixels,
@@ -68,7 +98,9 @@ Result<PictureFitter> PictureFitter::create(const Preprocess& preprocess,
 
 void PictureFitter::plan_for(const Picture& picture) {
   Plan& plan = *plan_;
-  for (int& row : plan.filtered_row) row = -1;  // invalid for a new picture
+  for (Band& band : plan.bands) {
+    for (int& row : band.filtered_row) row = -1;  // invalid for a new picture
+  }
   Placement& placed = plan.placement;
   if (picture.width == placed.width && picture.height == placed.height) return;
   placed = preprocess_.place(picture.width, picture.height);
@@ -82,27 +114,28 @@ void PictureFitter::plan_for(const Picture& picture) {
   plan.rows = AxisTaps(method, picture.height, placed.fitted_height, std::max(placed.top, 0), rows);
   const std::size_t values =
       static_cast<std::size_t>(columns) * static_cast<std::size_t>(preprocess_.channels());
-  plan.total.resize(values);
-  for (auto& row : plan.filtered) row.resize(values);
-  plan.unpacked.resize(static_cast<std::size_t>(picture.width) *
-                       static_cast<std::size_t>(preprocess_.channels()));
+  for (Band& band : plan.bands) {
+    band.total.resize(values);
+    for (auto& row : band.filtered) row.resize(values);
+    band.unpacked.resize(static_cast<std::size_t>(picture.width) * plan.channels());
+  }
 }
 
 const Placement& PictureFitter::placement() const { return plan_->placement; }
 
 /// A source row resized to its width in the frame: at most 255 * 2048. Neighbouring frame rows
 /// share at most two source rows, so two are kept.
-std::span<const std::uint32_t> PictureFitter::filtered_row(const Picture& picture, int row) {
-  Plan& plan = *plan_;
+std::span<const std::uint32_t> PictureFitter::Plan::filtered_row(const Picture& picture, int row,
+                                                                 Band& band) const {
   const std::size_t keep = static_cast<std::size_t>(row) & 1;
-  std::vector<std::uint32_t>& filtered = plan.filtered[keep];
-  if (plan.filtered_row[keep] == row) return filtered;
-  plan.filtered_row[keep] = row;
-  unpack_row(picture, row, plan.order, plan.unpacked);
-  if (preprocess_.channels() == 1) {
-    filter<1>(plan.unpacked, plan.columns, filtered);
+  std::vector<std::uint32_t>& filtered = band.filtered[keep];
+  if (band.filtered_row[keep] == row) return filtered;
+  band.filtered_row[keep] = row;
+  unpack_row(picture, row, order, band.unpacked);
+  if (channels() == 1) {
+    filter<1>(band.unpacked, columns, filtered);
   } else {
-    filter<3>(plan.unpacked, plan.columns, filtered);
+    filter<3>(band.unpacked, columns, filtered);
   }
   return filtered;
 }
@@ -139,29 +172,45 @@ Result<Picture> PictureFitter::decoded(const Picture& picture) {
 }
 
 Status PictureFitter::fit_pixels(const Picture& picture, std::span<std::byte> frame) {
-  const auto channels = static_cast<std::size_t>(preprocess_.channels());
-  const std::size_t frame_row = static_cast<std::size_t>(preprocess_.width) * channels;
-  const std::size_t expected = frame_row * static_cast<std::size_t>(preprocess_.height);
+  const std::size_t expected = static_cast<std::size_t>(preprocess_.width) *
+                               static_cast<std::size_t>(preprocess_.height) * plan_->channels();
   if (frame.size() != expected) {
     return Status(Code::kInvalidArgument, "the frame has " + std::to_string(frame.size()) +
                                               " bytes, expected " + std::to_string(expected));
   }
   plan_for(picture);
-  constexpr int kShift = 2 * AxisTaps::kUnityLog2;
-  std::vector<std::uint32_t>& total = plan_->total;
-  const std::size_t row_values = total.size();
   const Placement& placed = plan_->placement;
   const auto rows = static_cast<std::size_t>(std::min(preprocess_.height, placed.fitted_height));
-  if (row_values * rows < expected) {
+  if (plan_->bands[0].total.size() * rows < expected) {
     std::ranges::fill(frame, static_cast<std::byte>(preprocess_.padding));
   }
+  CoreTeam* const team = CoreTeam::current();
+  const std::size_t bands =
+      team == nullptr || team->threads() == 1 ? 1 : std::clamp<std::size_t>(rows, 1, kSharedBands);
+  Sharing shared{.fitter = *this, .picture = picture, .frame = frame, .rows = rows, .bands = bands};
+  if (bands == 1) {
+    Sharing::run(&shared, 0);
+  } else {
+    team->run(bands, &Sharing::run, &shared);
+  }
+  return {};
+}
+
+void PictureFitter::fit_rows(const Picture& picture, std::span<std::byte> frame, std::size_t band,
+                             std::size_t first, std::size_t end) const {
+  constexpr int kShift = 2 * AxisTaps::kUnityLog2;
+  Band& own = plan_->bands[band];
+  std::vector<std::uint32_t>& total = own.total;
+  const std::size_t row_values = total.size();
+  const std::size_t frame_row = static_cast<std::size_t>(preprocess_.width) * plan_->channels();
+  const Placement& placed = plan_->placement;
   const std::size_t begin = static_cast<std::size_t>(std::max(-placed.top, 0)) * frame_row +
-                            static_cast<std::size_t>(std::max(-placed.left, 0)) * channels;
-  for (std::size_t row = 0; row < rows; ++row) {
+                            static_cast<std::size_t>(std::max(-placed.left, 0)) * plan_->channels();
+  for (std::size_t row = first; row < end; ++row) {
     std::fill(total.begin(), total.end(), std::uint32_t{1} << (kShift - 1));
     int source_row = plan_->rows.first(row);
     for (const std::uint32_t weight : plan_->rows.weights(row)) {
-      const std::span<const std::uint32_t> source = filtered_row(picture, source_row++);
+      const std::span<const std::uint32_t> source = plan_->filtered_row(picture, source_row++, own);
       for (std::size_t value = 0; value < row_values; ++value) {
         total[value] += weight * source[value];
       }
@@ -171,7 +220,6 @@ Status PictureFitter::fit_pixels(const Picture& picture, std::span<std::byte> fr
       out[value] = static_cast<std::byte>(total[value] >> kShift);
     }
   }
-  return {};
 }
 
 }  // namespace edgepipe

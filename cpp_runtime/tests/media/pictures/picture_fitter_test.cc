@@ -7,9 +7,12 @@
 #include <array>
 #include <cmath>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "media/pictures/jpeg_codec.h"
+#include "stage/core_team.h"
 #include "support/jpeg_lacks.h"
 
 namespace edgepipe {
@@ -61,6 +64,26 @@ double weight(bool shrinking, int source, int fitted, int output, int pixel) {
 TEST(PictureFitter, SameSizeAndOrderIsACopy) {
   const Bytes bytes = noise(7 * 5 * 3);
   EXPECT_EQ(fit(stretch(7, 5, "RGB"), picture_of(PixelFormat::kRgb, 7, 5, bytes)), bytes);
+}
+
+TEST(PictureFitter, ATeamOfCoresFitsTheSameBytes) {
+  auto team = CoreTeam::start({.name = "fit", .threads = 3, .cores = {}, .realtime_priority = 0});
+  ASSERT_TRUE(team.ok());
+  for (const auto& [width, height] : {std::pair{64, 48}, {9, 5}, {30, 200}, {31, 3}}) {
+    const Bytes bytes = noise(static_cast<std::size_t>(width * height * 3));
+    const Picture picture = picture_of(PixelFormat::kRgb, width, height, bytes);
+    for (const char* how : {"stretch", "letterbox", "center_crop"}) {
+      const Preprocess preprocess{.width = 23,
+                                  .height = 37,
+                                  .order = "BGR",
+                                  .fit = how,
+                                  .resize_short_side = 40,
+                                  .padding = 114};
+      const Bytes alone = fit(preprocess, picture);
+      const CoreTeam::Membership member(team->get());
+      EXPECT_EQ(fit(preprocess, picture), alone) << how << ", " << width << "x" << height;
+    }
+  }
 }
 
 TEST(PictureFitter, OrderSwapsRedAndBlue) {
