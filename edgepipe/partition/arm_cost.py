@@ -38,8 +38,6 @@ _EXPONENTIAL = frozenset(
         *("nn.softmax", "nn.log_softmax", "nn.gelu", "nn.silu"),
     ]
 )
-# The inner extent of a product of two computed matrices: usual for a head of attention.
-_HEAD = 64
 
 
 def is_depthwise(layer: Layer | None) -> bool:
@@ -104,7 +102,14 @@ def _multiplications(call: Binding) -> int:
     """Return those for one element of the result, or 1 for a call that does something else."""
     weights = next((a for a in call.args if isinstance(a, np.ndarray) and a.ndim > 1), None)
     if call.op == "matmul":
-        return _HEAD if weights is None else int(weights.shape[-2])
+        return _inner_extent(call)
     if call.op == "nn.conv2d" and weights is not None:
         return prod(weights.shape[1:])
     return 1
+
+
+def _inner_extent(call: Binding) -> int:
+    """Return over how many elements a product of matrices or vectors sums."""
+    second = call.args[1]
+    shape = second.shape if isinstance(second, np.ndarray) else call.shapes[str(second)]
+    return int(shape[-2 if len(shape) > 1 else -1])

@@ -11,7 +11,8 @@ from partition_records import conv, product, table
 from edgepipe import boards
 from edgepipe.partition.arm_cost import is_depthwise, layer_ms, operator_ms
 from edgepipe.partition.operator import Operator
-from edgepipe.tvm_adapter import Binding
+from edgepipe.partition.operators import match_operators
+from edgepipe.tvm_adapter import Binding, ModuleBuilder
 from vta_stages.layers.records import Conv, Projection, TensorSpec
 
 BOARD = dataclasses.replace(
@@ -45,9 +46,18 @@ def test_a_projection_costs_its_own_multiplications() -> None:
     assert layer_ms(both, BOARD) - layer_ms(layer, BOARD) == 8 * 16 * 100 / 4
 
 
-def call(op: str, shape: tuple[int, ...], *args: object) -> Operator:
+def call(
+    op: str, shape: tuple[int, ...], *args: object, shapes: dict[str, tuple[int, ...]] | None = None
+) -> Operator:
     binding = Binding(
-        name="y", op=op, args=args, attributes={}, shape=shape, dtype="float32", raw=None
+        name="y",
+        op=op,
+        args=args,
+        attributes={},
+        shape=shape,
+        dtype="float32",
+        raw=None,
+        shapes=shapes or {},
     )
     return Operator(
         name="y", kind="generic", layer=None, inputs=("x",), output="y", bindings=(binding,)
@@ -61,12 +71,23 @@ def call(op: str, shape: tuple[int, ...], *args: object) -> Operator:
         (call("nn.softmax", (2, 3)), 6 * 11),
         (call("squeeze", (2, 3)), 0),
         (call("matmul", (2, 3), "x", np.zeros((5, 3), np.float32)), 6 * 5 * 7),
-        (call("matmul", (2, 3), "x", "z"), 6 * 64 * 7),
+        (call("matmul", (2, 3), "x", "z", shapes={"x": (2, 9), "z": (9, 3)}), 6 * 9 * 7),
+        (call("matmul", (2,), "x", "z", shapes={"x": (2, 4), "z": (4,)}), 2 * 4 * 7),
+        (call("matmul", (2, 3), np.zeros((2, 8), np.float32), "z", shapes={"z": (8, 3)}), 336),
         (call("nn.conv2d", (1, 2, 3, 1), "x", np.zeros((2, 4, 3, 3), np.float32)), 6 * 36 * 7),
     ],
 )
 def test_other_calls_cost_by_what_they_compute(operator: Operator, cycles: int) -> None:
     assert operator_ms(operator, BOARD) == cycles
+
+
+def test_a_product_of_computed_matrices_sums_over_their_own_extent() -> None:
+    builder = ModuleBuilder()
+    builder.param("queries", (1, 4, 10, 32), "float32")
+    builder.param("keys", (1, 4, 32, 10), "float32")
+    builder.emit("scores", "matmul", "queries", "keys")
+    (product,) = match_operators(builder.finish(["scores"]))
+    assert operator_ms(product, BOARD) == 4 * 10 * 10 * 32 * 7
 
 
 def test_an_average_pooling_is_not_a_depthwise_convolution() -> None:
