@@ -125,9 +125,12 @@ class Board:
         """Return the time that ``cycles`` of one core take, in ms."""
         return 1e3 * cycles / self.arm_timing.clock_hz / self.arm_share
 
-    def vta_stage_ms(self, cycles: float) -> float:
-        """Return the time of a VTA stage in ms: its launch, then ``cycles`` of work."""
-        return self.vta_ms(self.timing.launch_cycles + cycles)
+    def vta_stage_ms(self, cycles: float, border_bytes: int = 0) -> float:
+        """Return the time of a VTA stage in ms: its launch, then ``cycles`` of work.
+
+        ``border_bytes`` are those of the tensors that it reads from elsewhere and passes on.
+        """
+        return self.vta_ms(self.timing.host_cycles(border_bytes) + cycles)
 
     def slots(self, stages: int) -> int:
         """Return how many frames of a pipeline should be in flight at once.

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from edgepipe.board_costs.probes import EMPTY
+from edgepipe.board_costs.probes import CACHED, EMPTY
 from vta_stages.program import Program
 from vta_stages.timing.cost_model import CostModel
 from vta_stages.timing.timing_model import time_program
@@ -42,6 +42,7 @@ PAIRS = (
     Pair("store_row_cycles", "store_rows", "store_flat", 1, 10_000),
     Pair("instruction_cycles", "gemm_instructions", "gemm_one", 0, 10_000),
     Pair("tensor_load_cycles", "input_loads", "input_few", 0, 10_000),
+    Pair("cache_kib_cycles", CACHED, EMPTY, 0, 100_000),
 )
 """The pairs in the order in which they are solved."""
 

@@ -8,6 +8,7 @@ show whether the costs explain a program.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -25,6 +26,11 @@ from vta_stages.timing.cost_model import CostModel
 
 EMPTY = "nothing"
 """The program that only ends."""
+
+CACHED = "nothing_cached"
+"""The same program with large borders, whose caches the host maintains though nothing is there."""
+
+_CACHED_BYTES = 1 << 19  # of each border: both together fill the second-level cache of an A53
 
 _CONST, _START, _STORED, _END = range(4)  # regions
 _MOST_ITERATIONS = 1 << 13  # of one of the two loops
@@ -98,6 +104,7 @@ def probe_programs(accelerator: Accelerator, cost: CostModel) -> dict[str, Progr
         name: _load(accelerator, name, counts, memory) for (name, memory), counts in loads.items()
     }
     programs |= {name: _store(accelerator, name, counts) for name, counts in stores.items()}
+    programs[CACHED] = _with_borders(programs[EMPTY])
     layers = {"wide_convolution": _convolution(64, 56), "deep_convolution": _convolution(256, 14)}
     return programs | {
         name: compile_program(
@@ -105,6 +112,18 @@ def probe_programs(accelerator: Accelerator, cost: CostModel) -> dict[str, Progr
         )
         for name, layer in layers.items()
     }
+
+
+def _with_borders(program: Program) -> Program:
+    """Return the program with a large input and a large output in place of its own."""
+    ends = {RegionKind.INPUT: f"{CACHED}_start", RegionKind.OUTPUT: f"{CACHED}_end"}
+    regions = tuple(
+        Region(name=ends[region.kind], bytes=_CACHED_BYTES, kind=region.kind)
+        if region.kind in ends
+        else region
+        for region in program.regions
+    )
+    return dataclasses.replace(program, regions=regions)
 
 
 def _longest(accelerator: Accelerator) -> int:

@@ -77,8 +77,8 @@ class Stage:
     """A stage: its time for a frame, without the hop before it, and the crew that runs it.
 
     ``bytes`` is the size of its files, ``written_bytes`` that of the tensors that it hands over.
-    ``reads`` are the numbers of the stages before it. ``launch_cycles`` and ``cycles`` are 0 on
-    ARM, and ``ideal_share`` is None there.
+    ``reads`` are the numbers of the stages before it. ``launch_cycles`` include the maintenance of
+    caches. They and ``cycles`` are 0 on ARM, and ``ideal_share`` is None there.
     """
 
     name: str

@@ -41,6 +41,7 @@ def test_a_board_may_have_its_own_timing(tmp_path):
                 bus_efficiency_percent=55,
                 weight_efficiency_percent=45,
                 launch_cycles=20_000,
+                cache_kib_cycles=133,
             ),
         ),
         (
@@ -52,9 +53,10 @@ def test_a_board_may_have_its_own_timing(tmp_path):
                 bus_efficiency_percent=90,
                 weight_efficiency_percent=45,
                 launch_cycles=5_000,
+                cache_kib_cycles=150,
             ),
         ),
-        ("zcu104", CostModel()),  # not measured: the default costs
+        ("zcu104", CostModel(cache_kib_cycles=133)),  # not measured: the default costs
     ],
 )
 def test_measured_boards_have_fitted_costs(name, cost):
@@ -64,6 +66,7 @@ def test_measured_boards_have_fitted_costs(name, cost):
 def test_a_vta_stage_takes_its_launch_and_its_work(tmp_path):
     path = edited(tmp_path, "launch_cycles = 20_000", "launch_cycles = 33_300")
     assert boards.load(path).vta_stage_ms(333_000) == pytest.approx(1.1)
+    assert boards.load(path).vta_stage_ms(333_000, 1 << 20) == pytest.approx(1.1 + 0.409, abs=1e-3)
 
 
 def test_a_core_that_the_board_lacks_is_an_error_that_names_those_it_has(tmp_path):

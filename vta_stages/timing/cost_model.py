@@ -22,7 +22,8 @@ class CostModel:
     that all modules share, at ``bus_efficiency_percent`` of ``bus_bytes`` per cycle, weights at
     ``weight_efficiency_percent`` (0: like everything else). The port serves another module after
     at most ``burst_bytes`` (an AXI4 burst has at most 4096). Each run of a program takes
-    ``launch_cycles`` on the host.
+    ``launch_cycles`` on the host, and ``cache_kib_cycles`` for each KiB of its inputs and outputs,
+    whose cache lines the host writes back before it and drops after it.
 
     Accelerators that are not made from the HLS source may differ in the rest. A load requests
     ``load_rows`` rows at the same time, so that they wait together, and one of inputs or weights
@@ -42,6 +43,7 @@ class CostModel:
     weight_efficiency_percent: int = 0
     burst_bytes: int = 4096
     launch_cycles: int = 0
+    cache_kib_cycles: int = 0
     load_rows: int = 1
     tensor_load_cycles: int = 0
     store_row_cycles: int = 0
@@ -75,6 +77,11 @@ class CostModel:
         """Return how many cycles a transfer of ``count_bytes`` occupies the port."""
         percent = self._weight_percent if weights else self.bus_efficiency_percent
         return -(-count_bytes * 100 // (self.bus_bytes * percent))
+
+    def host_cycles(self, border_bytes: int) -> int:
+        """Return what the host takes for a run of a program whose inputs and outputs have
+        ``border_bytes``."""
+        return self.launch_cycles - (-border_bytes * self.cache_kib_cycles // 1024)
 
     @property
     def vector_step_cycles(self) -> int:

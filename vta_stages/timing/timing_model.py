@@ -67,7 +67,7 @@ class LayerTiming:
 class Timing:
     """The cycles of a run: the host's launch, then from the start to the end of FINISH.
 
-    Modules and layers do not contain the launch.
+    The launch includes the maintenance of the host's caches. Modules and layers do not contain it.
     """
 
     cycles: int
@@ -114,9 +114,11 @@ def time_program(program: Program, cost: CostModel | None = None) -> Timing:
             )
         )
         before = done
+    borders = (*program.inputs, *program.outputs)
+    launch_cycles = cost.host_cycles(sum(region.bytes for region in borders))
     return Timing(
-        cycles=cost.launch_cycles + max(machine.ends, default=0),
-        launch_cycles=cost.launch_cycles,
+        cycles=launch_cycles + max(machine.ends, default=0),
+        launch_cycles=launch_cycles,
         gemm_steps=int(work.gemm_steps.sum()),
         modules=summary(0, len(modules)),
         layers=tuple(layers),

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from edgepipe.boards import Board
+from edgepipe.bundle.manifest import tensor_bytes, vta_layout
 from edgepipe.partition.arm_cost import operator_ms
 from edgepipe.partition.measured.cost_file import CostFile, Entry
 from edgepipe.partition.measured.ranges import OperatorRange, single_ranges
@@ -82,7 +83,11 @@ def measured_costs(
     arm_ms: dict[str, float] = {}
     vta_factors: dict[str, float] = {}
     failures: list[tuple[str, str, str]] = []
-    launch_us = 1e3 * board.vta_stage_ms(0) * board.vta_share  # as it was measured, alone
+    bytes_of = {  # what the VTA reads or writes is int8 and in its layout
+        made.name: tensor_bytes(made.shape, made.dtype, vta_layout(1), board.accelerator)
+        for made in (operator.bindings[-1] for operator in check.operators)
+        if made.dtype == "int8" and len(made.shape) == 4
+    }
     for part in single_ranges(check.operators, check.runs_on, frame):
         entry = found.entries.get(part.key(board))
         if entry is None:
@@ -92,8 +97,13 @@ def measured_costs(
             failures.append((name, part.device, entry.failure))
         elif part.device == "arm":
             arm_ms[name] = entry.us / 1e3
-        elif entry.us > launch_us < entry.modelled_us:
-            vta_factors[name] = (entry.us - launch_us) / (entry.modelled_us - launch_us)
+        else:
+            (operator,) = part.operators
+            borders = sum(bytes_of.get(each, 0) for each in (*operator.inputs, name))
+            # As it was measured, alone.
+            host_us = 1e3 * board.vta_stage_ms(0, borders) * board.vta_share
+            if entry.us > host_us < entry.modelled_us:
+                vta_factors[name] = (entry.us - host_us) / (entry.modelled_us - host_us)
     return MeasuredCosts(
         board=board,
         entries=found.entries,

@@ -25,6 +25,7 @@ UNUSUAL = CostModel(
     instruction_cycles=31, gemm_step_cycles=2, alu_step_cycles=5, alu_vector_step_cycles=7,
     loop_cycles=0, dma_row_cycles=37, bus_bytes=8, bus_efficiency_percent=71,
     weight_efficiency_percent=33, launch_cycles=12_345, tensor_load_cycles=9, store_row_cycles=77,
+    cache_kib_cycles=55,
 )  # fmt: skip
 
 
@@ -93,6 +94,7 @@ def test_delays_of_up_to_20_us_change_costs_by_a_few_percent(programs: dict[str,
     assert abs(found.bus_efficiency_percent - expected.bus_efficiency_percent) <= 2
     assert abs(found.weight_efficiency_percent - expected.weight_efficiency_percent) <= 2
     assert 0 <= found.launch_cycles - expected.launch_cycles <= 20e-6 * 333e6
+    assert abs(found.cache_kib_cycles - expected.cache_kib_cycles) <= 20e-6 * 333e6 / 1024 + 1
     assert fit.worst != EMPTY
     assert abs(fit.error(fit.worst)) < 0.08
 

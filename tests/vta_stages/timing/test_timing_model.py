@@ -13,6 +13,7 @@ import pytest
 from compiler_support import STOCK, check_program, conv, tensor
 from timed_programs import timed
 
+from vta_stages.compiler import compile_program
 from vta_stages.errors import AcceleratorError
 from vta_stages.isa.instruction_buffer import InstructionBuffer
 from vta_stages.isa.instructions import AluOp, MemoryType, Module, Token
@@ -83,6 +84,19 @@ def test_a_launch_comes_before_the_program_and_belongs_to_no_layer() -> None:
     assert launched.launch_cycles == 1000
     assert launched.modules == plain.modules
     assert launched.layers == plain.layers
+
+
+def test_the_launch_includes_the_caches_of_the_inputs_and_outputs() -> None:
+    """A picture of 16 channels and 12 x 12 pixels takes 2,304 bytes: 2 1/4 KiB."""
+    layer = conv(np.random.default_rng(0), "y", tensor("x", 16, 12, 12), 16, 3, pad=1)
+    program = compile_program(STOCK, [layer], ["x"], [layer.output.name])
+    plain, cached = (
+        time_program(program, CostModel(launch_cycles=1000, cache_kib_cycles=each))
+        for each in (0, 133)
+    )
+    assert cached.launch_cycles == 1000 + 599  # 4.5 KiB, rounded up to a cycle
+    assert cached.cycles - cached.launch_cycles == plain.cycles - plain.launch_cycles
+    assert CostModel(cache_kib_cycles=1024).host_cycles(3) == 3
 
 
 def test_modules_share_the_port() -> None:
