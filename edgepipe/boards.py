@@ -47,7 +47,9 @@ class ArmTiming:
     ``macs_per_cycle`` and ``depthwise_macs_per_cycle`` are multiplications per cycle of dense and
     of depthwise convolutions. ``table_cycles`` and ``product_cycles`` are cycles per element of
     tables and products; ``element_cycles`` those of every other call, and per multiplication in
-    floating point; ``exponential_cycles`` those of sigmoid and softmax. ``handover_us`` is the time
+    floating point; ``exponential_cycles`` those of sigmoid and softmax. ``byte_cycles`` are cycles
+    per byte that a stage copies into another layout. ``fit_cycles`` are those per element of a
+    camera's picture and of the network's input, to which it is fitted. ``handover_us`` is the time
     to wake a stage's thread, after the VTA through an interrupt. The defaults are estimates for a
     Cortex-A53; docs/reference/timing-model.md gives their sources.
     """
@@ -59,6 +61,8 @@ class ArmTiming:
     product_cycles: float = 2.0
     element_cycles: float = 2.0
     exponential_cycles: float = 40.0
+    byte_cycles: float = 3.5
+    fit_cycles: float = 6.0
     handover_us: float = 50.0
 
     def __post_init__(self) -> None:
@@ -70,11 +74,12 @@ class ArmTiming:
                     f"arm_timing: {name} is {getattr(self, name)}, expected > 0",
                     hint="omit the key to use the default",
                 )
-        if self.handover_us < 0:
-            raise BoardError(
-                f"arm_timing: handover_us is {self.handover_us}, expected >= 0",
-                hint="omit the key to use the default",
-            )
+        for name in ("byte_cycles", "fit_cycles", "handover_us"):
+            if getattr(self, name) < 0:
+                raise BoardError(
+                    f"arm_timing: {name} is {getattr(self, name)}, expected >= 0",
+                    hint="omit the key to use the default",
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

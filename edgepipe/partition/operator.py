@@ -25,7 +25,8 @@ class Operator:
     ``layer`` is its record, or None for kinds ``generic`` and ``input_table``. ``inputs`` are the
     tensors it reads (each once), ``output`` the tensor it computes (= ``name``), ``bindings`` its
     part of ``main`` in order. On the accelerator, ``folds`` x ``folds`` pixels of its input are one
-    (``folding.py``).
+    (``folding.py``). On ARM it also copies ``copied_bytes`` of pictures into another layout
+    (``layout_copies.py``).
     """
 
     name: str
@@ -35,3 +36,4 @@ class Operator:
     output: str
     bindings: tuple[Binding, ...] = field(repr=False)
     folds: int = 1
+    copied_bytes: int = 0

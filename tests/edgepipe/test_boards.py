@@ -63,6 +63,12 @@ def test_measured_boards_have_fitted_costs(name, cost):
     assert boards.load(name).timing == cost
 
 
+def test_a_board_has_the_clock_of_its_cores():
+    clocks = {name: boards.load(name).arm_timing.clock_hz for name in boards.names()}
+    assert clocks["pynq-z2"] == 650_000_000
+    assert clocks["ultra96"] == boards.ArmTiming().clock_hz == 1_200_000_000
+
+
 def test_a_vta_stage_takes_its_launch_and_its_work(tmp_path):
     path = edited(tmp_path, "launch_cycles = 20_000", "launch_cycles = 33_300")
     assert boards.load(path).vta_stage_ms(333_000) == pytest.approx(1.1)
@@ -119,6 +125,7 @@ def test_a_users_own_board_file_is_accepted(tmp_path):
         ("[acc", "[arm_timing]\nclock = 1\n[acc", "mine.toml: arm_timing: unknown key 'clock'"),
         ("[acc", "[arm_timing]\nclock_hz = 0\n[acc", "arm_timing: clock_hz is 0, expected > 0"),
         ("[acc", "[arm_timing]\ntable_cycles = 0\n[acc", "table_cycles is 0.0, expected > 0"),
+        ("[acc", "[arm_timing]\nfit_cycles = -1\n[acc", "fit_cycles is -1.0, expected >= 0"),
         ("[acc", "[arm_timing]\nhandover_us = -1\n[acc", "handover_us is -1.0, expected >= 0"),
         ("cores = 4", "cores = 4\ndma_bytes = -1", "dma_bytes is -1, expected >= 0"),
         ('"aarch64"', '"riscv"', "architecture 'riscv' is unknown"),

@@ -12,8 +12,9 @@ from edgepipe import boards
 from edgepipe.partition.arm_cost import is_depthwise, layer_ms, operator_ms
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.operators import match_operators
+from edgepipe.quantize.normal_forms import write_input_table
 from edgepipe.tvm_adapter import Binding, ModuleBuilder
-from vta_stages.layers.records import Conv, Projection, TensorSpec
+from vta_stages.layers.records import Concat, Conv, Pick, Projection, TensorSpec
 
 BOARD = dataclasses.replace(
     boards.load("ultra96"),
@@ -25,6 +26,8 @@ BOARD = dataclasses.replace(
         product_cycles=5.0,
         element_cycles=7.0,
         exponential_cycles=11.0,
+        byte_cycles=13.0,
+        fit_cycles=17.0,
     ),
 )
 
@@ -34,6 +37,41 @@ def test_layers_cost_by_their_multiplications_or_their_elements() -> None:
     assert layer_ms(conv("c", "x", 16, 16, 10).layer, BOARD) == 9 * 16 * 100 / 0.5
     assert operator_ms(table("t", "x", 16, 10), BOARD) == 16 * 100 * 3
     assert operator_ms(product("p", "x", "y", 16, 10), BOARD) == 16 * 100 * 5
+
+
+def test_layers_that_only_place_elements_cost_as_tables() -> None:
+    parts = [TensorSpec(name=name, channels=8, height=10, width=10) for name in ("x", "y")]
+    whole = TensorSpec(name="both", channels=16, height=10, width=10)
+    layer = Concat(name="both", inputs=tuple(parts), output=whole)
+    assert layer_ms(layer, BOARD) == 16 * 100 * 3
+    picked = Pick(name="x", input=whole, output=parts[0], channels=tuple(range(8)))
+    assert layer_ms(picked, BOARD) == 8 * 100 * 3
+
+
+def test_the_input_table_fits_a_camera_s_picture_of_640_by_480() -> None:
+    builder = ModuleBuilder()
+    frame = builder.param("frame", (1, 20, 30, 3), "uint8")
+    table = np.repeat(np.arange(-128, 128).astype(np.int8)[None], 3, 0)
+    (operator,) = match_operators(builder.finish([write_input_table(builder, "x", frame, table)]))
+    elements = 3 * 20 * 30
+    assert operator.kind == "input_table"
+    fit = (640 * 480 * 3 + elements) * 17
+    assert operator_ms(operator, BOARD) == fit + elements * 3
+    builder = ModuleBuilder()
+    frame = builder.param("frame", (1, 20, 30, 3), "uint8")
+    wide = write_input_table(builder, "x", frame, table.astype(np.int16))
+    (operator,) = match_operators(builder.finish([wide]))
+    assert operator.kind == "generic"
+    assert operator_ms(operator, BOARD) == fit + 4 * elements * 7
+
+
+def test_copies_to_c_order_and_back_cost_by_their_bytes() -> None:
+    operators = [
+        call("add", (1, 4, 5, 6), "x", "x"),
+        dataclasses.replace(call("add", (1, 4, 5, 6), "x", "x"), copied_bytes=1000),
+    ]
+    plain_ms, copied_ms = (operator_ms(each, BOARD) for each in operators)
+    assert copied_ms - plain_ms == 1000 * 13
 
 
 def test_a_projection_costs_its_own_multiplications() -> None:
