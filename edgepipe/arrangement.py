@@ -41,12 +41,13 @@ from edgepipe.partition.rules import combinations
 from edgepipe.partition.rules.generators import with_calls
 from edgepipe.partition.search.automatic import LEAST_GAIN, arrange_automatically, live_slots
 from edgepipe.partition.search.report import SplitReport
+from edgepipe.partition.shared_dram import operators_bytes, shared_interval_ms, tensor_bytes
 from edgepipe.partition.short_stages import without_short_stages
 from edgepipe.partition.wishes import Wishes
 from edgepipe.progress import Held, Progress
 from edgepipe.quantize.quantizer import QuantizedNetwork
 from vta_stages.program import Program
-from vta_stages.timing.timing_model import time_program
+from vta_stages.timing.timing_model import program_bytes, time_program
 
 _MOST_NAMES = 4
 _FASTER = 1.01  # how many times the frames per second are worth fewer of them in flight
@@ -98,19 +99,46 @@ class Arrangement:
         )
 
     def interval_ms(self, board: Board, slots: int) -> float:
-        """Return the time between frames, in ms, by a simulation of the runtime's threads."""
+        """Return the time between frames, in ms, by a simulation of the runtime's threads.
+
+        Stages that use the memory at the same time can take longer than ``stage_ms``.
+        """
         names = [stage.name for stage in self.stages]
         who = crews(names, [stage.segment.device for stage in self.stages], board.arm_cores)
         made_by = {t: n for n, stage in enumerate(self.stages) for t in stage.module.outputs}
-        times = [
-            StageTime(
-                crew=crew,
-                ms=self.stage_ms(stage, board),
-                reads=tuple({made_by[t] for t in stage.module.inputs if t in made_by}),
-            )
-            for stage, crew in zip(self.stages, who.of_stages, strict=True)
+        reads = [
+            tuple({made_by[t] for t in stage.module.inputs if t in made_by})
+            for stage in self.stages
         ]
-        return frame_interval_ms(times, who.threads, slots, board.arm_timing.handover_us / 1e3)
+        hop_ms = board.arm_timing.handover_us / 1e3
+
+        def simulated_ms(stages_ms: Sequence[float]) -> float:
+            times = [
+                StageTime(crew=crew, ms=ms, reads=read)
+                for crew, ms, read in zip(who.of_stages, stages_ms, reads, strict=True)
+            ]
+            return frame_interval_ms(times, who.threads, slots, hop_ms)
+
+        return shared_interval_ms(
+            simulated_ms,
+            [self.stage_ms(stage, board) for stage in self.stages],
+            self._stages_bytes(),
+            board.arm_timing.dram_bytes_per_s,
+        )
+
+    def _stages_bytes(self) -> list[int]:
+        """Return what each stage reads and writes for a frame."""
+        operators = [p.operator for stage in self.stages for p in stage.segment.operators]
+        results = [operator.bindings[-1] for operator in operators]
+        sizes = {made.name: tensor_bytes(made.shape, made.dtype) for made in results}
+        found = []
+        for stage in self.stages:
+            if stage.segment.device == "vta":
+                found.append(program_bytes(self.programs[stage.name]))
+            else:
+                own = (placed.operator for placed in stage.segment.operators)
+                found.append(operators_bytes(own, sizes))
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,8 +50,9 @@ class ArmTiming:
     floating point; ``exponential_cycles`` those of sigmoid and softmax. ``byte_cycles`` are cycles
     per byte that a stage copies into another layout. ``fit_cycles`` are those per element of a
     camera's picture and of the network's input, to which it is fitted. ``handover_us`` is the time
-    to wake a stage's thread, after the VTA through an interrupt. The defaults are estimates for a
-    Cortex-A53; docs/reference/timing-model.md gives their sources.
+    to wake a stage's thread, after the VTA through an interrupt. ``dram_bytes_per_s`` is what the
+    memory delivers to the cores and the accelerator together; 0 if that is not known. The defaults
+    are estimates for a Cortex-A53; docs/reference/timing-model.md gives their sources.
     """
 
     clock_hz: int = 1_200_000_000
@@ -64,6 +65,7 @@ class ArmTiming:
     byte_cycles: float = 3.5
     fit_cycles: float = 6.0
     handover_us: float = 50.0
+    dram_bytes_per_s: int = 0
 
     def __post_init__(self) -> None:
         rates = ("clock_hz", "macs_per_cycle", "depthwise_macs_per_cycle")
@@ -74,7 +76,7 @@ class ArmTiming:
                     f"arm_timing: {name} is {getattr(self, name)}, expected > 0",
                     hint="omit the key to use the default",
                 )
-        for name in ("byte_cycles", "fit_cycles", "handover_us"):
+        for name in ("byte_cycles", "fit_cycles", "handover_us", "dram_bytes_per_s"):
             if getattr(self, name) < 0:
                 raise BoardError(
                     f"arm_timing: {name} is {getattr(self, name)}, expected >= 0",

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from vta_stages.layers.records import Layer
 
 if TYPE_CHECKING:
@@ -37,3 +39,9 @@ class Operator:
     bindings: tuple[Binding, ...] = field(repr=False)
     folds: int = 1
     copied_bytes: int = 0
+
+    @property
+    def constant_bytes(self) -> int:
+        """The bytes of the constants in its part of ``main``."""
+        constants = (a for b in self.bindings for a in b.args if isinstance(a, np.ndarray))
+        return sum(constant.nbytes for constant in constants)

@@ -125,6 +125,12 @@ def time_program(program: Program, cost: CostModel | None = None) -> Timing:
     )
 
 
+def program_bytes(program: Program) -> int:
+    """Return the bytes that a run of a program moves, its instructions included."""
+    moved = int(_Work.of(program, CostModel()).moved.sum())
+    return moved + len(program.instructions) * INSTRUCTION_BYTES
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
     """The work of each instruction by itself, [n] each; only transfers have ``rows``."""
