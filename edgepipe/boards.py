@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -206,7 +207,21 @@ def path_of(name_or_path: str) -> Path:
 def _load_file(path: Path) -> Board:
     with advise("correct the board's file; the files in board/ show every key"):
         table = schema.read_toml(path, BoardError)
+        _check_replaced(table, path.name)
         try:
             return schema.from_table(Board, table, path.name, BoardError)
         except AcceleratorError as cause:
             raise BoardError(f"{path.name}: {cause}", hint=cause.hint) from cause
+
+
+def _check_replaced(table: Mapping[str, object], where: str) -> None:
+    """Raise ``BoardError`` for a cost that board files had once, and say what has replaced it."""
+    timing = table.get("timing")
+    if isinstance(timing, dict) and "load_rows" in timing:
+        raise BoardError(
+            f"{where}: timing: load_rows is {timing['load_rows']}, expected reads_in_flight, which "
+            "has replaced it",
+            hint="omit the key if load_rows was 1; otherwise give the read requests that the port "
+            "takes before the first is answered as reads_in_flight, and their longest burst as "
+            "burst_bytes",
+        )

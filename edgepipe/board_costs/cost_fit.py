@@ -46,7 +46,7 @@ PAIRS = (
 """The pairs in the order in which they are solved."""
 
 LONE_ROWS = Pair("dma_row_cycles", "accumulator_loads", "gemm_instructions", 0, 10_000)
-"""Replaces the pair of this cost if the rows of a load wait together."""
+"""Replaces the pair of this cost if the latencies of a load's rows overlap."""
 
 SAME_AS: Mapping[str, str] = {
     "alu_vector_step_cycles": "alu_step_cycles",
@@ -55,7 +55,7 @@ SAME_AS: Mapping[str, str] = {
 }
 """Costs that are written as 0 if they equal another one."""
 
-KEPT = ("bus_bytes", "burst_bytes", "load_rows", "store_burst_bytes", "store_burst_cycles")
+KEPT = ("bus_bytes", "burst_bytes", "reads_in_flight", "store_burst_bytes", "store_burst_cycles")
 """Costs that describe how the port works. They are not measured, but kept as the board has them."""
 
 
@@ -117,7 +117,7 @@ class _Fitting:
         costs = dataclasses.replace(
             same, **kept, **{name: getattr(same, other) for name, other in SAME_AS.items()}
         )
-        together = self.board.load_rows > 1
+        together = self.board.reads_in_flight > 1
         for _ in range(_MOST_ROUNDS):
             before = costs
             for pair in PAIRS:

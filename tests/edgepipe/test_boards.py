@@ -132,6 +132,18 @@ def test_unknown_keys_and_impossible_values_are_errors(tmp_path, old, new, messa
         boards.load(edited(tmp_path, old, new))
 
 
+def test_a_cost_that_was_replaced_names_its_successor(tmp_path):
+    with pytest.raises(BoardError) as caught:
+        boards.load(edited(tmp_path, "[timing]", "[timing]\nload_rows = 16"))
+    assert str(caught.value).startswith(
+        "mine.toml: timing: load_rows is 16, expected reads_in_flight, which has replaced it"
+    )
+    assert caught.value.hint == (
+        "omit the key if load_rows was 1; otherwise give the read requests that the port takes "
+        "before the first is answered as reads_in_flight, and their longest burst as burst_bytes"
+    )
+
+
 def test_a_missing_board_file_is_an_error(tmp_path):
     with pytest.raises(BoardError, match="no such file"):
         boards.load(str(tmp_path / "none.toml"))

@@ -24,11 +24,13 @@ class CostModel:
     at most ``burst_bytes`` (an AXI4 burst has at most 4096). Each run of a program takes
     ``launch_cycles`` on the host.
 
-    Accelerators that are not made from the HLS source may differ in the rest. A load requests
-    ``load_rows`` rows at the same time, so that they wait together, and one of inputs or weights
-    takes ``tensor_load_cycles`` extra. A row of a store takes ``store_row_cycles`` (0: as
-    ``dma_row_cycles``), and ``store_burst_cycles`` for each ``store_burst_bytes`` (0: any number)
-    after the first. Raises AcceleratorError for values out of range.
+    Accelerators that are not made from the HLS source may differ in the rest. Their port may take
+    ``reads_in_flight`` read requests of at most ``burst_bytes`` before the first is answered, and
+    then has a channel of its own for writes (0: each module requests one row after the other, and
+    all share the port). A load of inputs or weights takes ``tensor_load_cycles`` extra. A row of a
+    store takes ``store_row_cycles`` (0: as ``dma_row_cycles``), and ``store_burst_cycles`` for each
+    ``store_burst_bytes`` (0: any number) after the first. Raises AcceleratorError for values out of
+    range.
     """
 
     instruction_cycles: int = 12
@@ -42,7 +44,7 @@ class CostModel:
     weight_efficiency_percent: int = 0
     burst_bytes: int = 4096
     launch_cycles: int = 0
-    load_rows: int = 1
+    reads_in_flight: int = 0
     tensor_load_cycles: int = 0
     store_row_cycles: int = 0
     store_burst_bytes: int = 0
@@ -50,7 +52,7 @@ class CostModel:
 
     def __post_init__(self) -> None:
         least = {"gemm_step_cycles": 1, "alu_step_cycles": 1, "bus_bytes": 1, "burst_bytes": 16}
-        least |= {"bus_efficiency_percent": 1, "load_rows": 1}
+        least |= {"bus_efficiency_percent": 1}
         for field in fields(self):
             value, low = getattr(self, field.name), least.get(field.name, 0)
             if value < low:
@@ -90,8 +92,8 @@ class CostModel:
 
     def load_latency(self, rows: float, instructions: float) -> float:
         """Return the latencies of rows that ``instructions`` load, for estimates."""
-        if self.load_rows > 1:
-            rows = instructions + (rows - instructions) / self.load_rows
+        if self.reads_in_flight > 1:
+            rows = instructions + (rows - instructions) / self.reads_in_flight
         return rows * self.dma_row_cycles
 
     @property

@@ -98,7 +98,7 @@ def test_delays_of_up_to_20_us_change_costs_by_a_few_percent(programs: dict[str,
 
 
 def test_a_cost_that_no_program_shows_is_kept_and_named(programs: dict[str, Program]) -> None:
-    together = dataclasses.replace(CostModel(), load_rows=4096)
+    together = dataclasses.replace(CostModel(), reads_in_flight=4096)
     flat = {name: p for name, p in programs.items() if name != "accumulator_loads"}
     flat["accumulator_loads"] = programs["gemm_instructions"]
     board = dataclasses.replace(together, dma_row_cycles=55)
