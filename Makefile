@@ -189,12 +189,16 @@ format: $(VENV)/.installed
 	$(VENV)/bin/ruff check --fix-only . && $(VENV)/bin/ruff format .
 	find cpp_runtime cross examples -name '*.h' -o -name '*.cc' | xargs clang-format -i
 
-bench-accuracy bench-arm bench-build bench-pipeline bench-predicted bench-rtl bench-sim bench-split bench-tables bench-vta: bench-%: $(VENV)/.installed
+bench-accuracy bench-arm bench-build bench-pipeline bench-rtl bench-sim bench-split bench-tables bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
 
 bench-model: $(VENV)/.installed
 	$(PYTHON) -m bench.chisel_model
 	$(PYTHON) -m bench.model
+
+bench-predicted: $(VENV)/.installed
+	$(PYTHON) -m bench.predicted
+	$(PYTHON) -m bench.fitted_choice
 
 # Well-known networks by the timing model, and beside float: about a quarter of an hour.
 # `python -m bench.network_page` writes docs/reference/networks.md of it.
