@@ -30,7 +30,7 @@ help:
 	@echo "make bench-accuracy  int8 against float: Fashion-MNIST, NanoDet's boxes, networks of packages beside onnxruntime's int8"
 	@echo "make bench-arm       first convolutions on one and two cores, compared with onnxruntime's int8"
 	@echo "make bench-build     time and memory of \`edgepipe build\` for ResNet-18 and NanoDet"
-	@echo "make bench-model     the timing model beside layers that TVM measured on boards"
+	@echo "make bench-model     the timing model beside layers that TVM measured on boards, and programs on upstream's other hardware"
 	@echo "make bench-networks  well-known networks at full size: stages, loads, memory, predicted frames per second, int8 against float"
 	@echo "make bench-page      frames per second while 50 and 200 readers follow the live page"
 	@echo "make bench-pipeline  serial and pipelined frames per second on the clip"
@@ -189,8 +189,16 @@ format: $(VENV)/.installed
 	$(VENV)/bin/ruff check --fix-only . && $(VENV)/bin/ruff format .
 	find cpp_runtime cross examples -name '*.h' -o -name '*.cc' | xargs clang-format -i
 
-bench-accuracy bench-arm bench-build bench-model bench-pipeline bench-predicted bench-rtl bench-sim bench-split bench-tables bench-vta: bench-%: $(VENV)/.installed
+bench-accuracy bench-arm bench-build bench-pipeline bench-rtl bench-sim bench-split bench-tables bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
+
+bench-model: $(VENV)/.installed
+	$(PYTHON) -m bench.chisel_model
+	$(PYTHON) -m bench.model
+
+bench-predicted: $(VENV)/.installed
+	$(PYTHON) -m bench.predicted
+	$(PYTHON) -m bench.fitted_choice
 
 # Well-known networks by the timing model, and beside float: about a quarter of an hour.
 # `python -m bench.network_page` writes docs/reference/networks.md of it.

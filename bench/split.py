@@ -1,10 +1,12 @@
 """The search for a split beside a look at every placement, and the time that it takes.
 
-The costs are those of well-known networks of ``tests/exported_networks`` with made-up weights on an
-Ultra96, by the timing model. A whole network has too many placements to look at each, so its table
-is also searched in windows: neighbouring operators, of which 11 can run on either device. The
-search treats them as it treats large tables; the pipeline simulation judges both. Names on the
-command line select networks.
+The networks are well-known ones of ``tests/exported_networks`` with made-up weights on an Ultra96.
+Their costs are those of the timing model, and those that a trial on this machine measures
+(``split_costs``), in which the processor is far faster than the board's and its times are not
+smooth. A whole network has too many placements to look at each, so its table is also searched in
+windows: neighbouring operators, of which 11 can run on either device. The search treats them as it
+treats large tables; the pipeline simulation judges both. Names on the command line select networks,
+and ``--modelled`` leaves out the trial.
 """
 
 from __future__ import annotations
@@ -12,22 +14,28 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
 
 from bench.figures import Figure, publish
 from bench.network_cases import cases
+from bench.split_costs import trial_costs
 from edgepipe import boards, recipe
-from edgepipe.arrangement import partition
+from edgepipe.arrangement import arrange, partition
 from edgepipe.frontend.network import import_network, read_model
+from edgepipe.partition.measured.costs import MeasuredCosts
+from edgepipe.partition.reasons import VtaCheck
 from edgepipe.partition.search.judge import Judge
 from edgepipe.partition.search.split import Goal, every_placement, find_split
 from edgepipe.partition.search.table import CostTable, Placement, Row, contracted, cost_table
 from edgepipe.partition.wishes import Wishes
-from edgepipe.quantize.quantizer import QuantizeOptions, quantize
+from edgepipe.progress import Silent
+from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
 from edgepipe.rehearsal import made_up_frames
+from edgepipe.sharing import Task, propose
 
 BOARD = boards.load("ultra96")
 NETWORKS = ("resnet18", "mobilenet_v2", "efficientnet_b0", "yolox_nano", "densenet")
@@ -35,22 +43,37 @@ FREE = 11  # operators of a window that can run on either device
 WINDOWS = 6
 MOST_RATIO = 1.02
 MOST_SECONDS = 5.0
+MODELLED = "--modelled"
 
 
-def costs(name: str) -> tuple[CostTable, Placement]:
-    """Return the costs of a network, and its placement without a search."""
-    case = cases()[name]
-    pre = case.preprocess
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "network.onnx"
-        onnx.save(case.read(), path)
-        network = import_network(path, read_model(path), (pre.channels, pre.height, pre.width))
-        quantized = quantize(network, made_up_frames(pre), pre, QuantizeOptions(frames=2))
-    check = recipe.vta_check(quantized, network, BOARD)
-    rule = partition(quantized, check, BOARD, Wishes(objective="rule"))
-    device = {p.operator.name: p.device for part in rule.segments for p in part.operators}
-    table = cost_table(check.operators, check, check.cycles, BOARD, {})
-    return table, tuple(device[row.name] == "vta" for row in table.rows)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A network to split: as it is quantised, with its check, and its devices by the rule."""
+
+    name: str
+    quantized: QuantizedNetwork
+    check: VtaCheck
+    device: Mapping[str, str]
+
+    @classmethod
+    def read(cls, name: str) -> Subject:
+        """Import and quantise a network of the benchmarks."""
+        case = cases()[name]
+        pre = case.preprocess
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "network.onnx"
+            onnx.save(case.read(), path)
+            network = import_network(path, read_model(path), (pre.channels, pre.height, pre.width))
+            quantized = quantize(network, made_up_frames(pre), pre, QuantizeOptions(frames=2))
+        check = recipe.vta_check(quantized, network, BOARD)
+        rule = partition(quantized, check, BOARD, Wishes(objective="rule"))
+        device = {p.operator.name: p.device for part in rule.segments for p in part.operators}
+        return cls(name=name, quantized=quantized, check=check, device=device)
+
+    def table(self, measured: MeasuredCosts) -> CostTable:
+        """Return the costs of the operators."""
+        check = self.check
+        return cost_table(check.operators, check, check.cycles, BOARD, {}, measured)
 
 
 def windows(table: CostTable) -> Iterator[CostTable]:
@@ -93,9 +116,12 @@ def least_interval_ms(judge: Judge) -> float:
     return best
 
 
-def figures(name: str) -> list[Figure]:
-    """Return a network's figures: ratios to the best of all, seconds, and what it gains."""
-    table, rule = costs(name)
+def figures(subject: Subject, measured: MeasuredCosts, kind: str) -> list[Figure]:
+    """Return a network's figures for one kind of costs: ratios to the best of all, seconds, and
+    what it gains."""
+    table = subject.table(measured)
+    rule: Placement = tuple(subject.device[row.name] == "vta" for row in table.rows)
+    name = f"{subject.name}, {kind} costs"
     ratios = []
     for window in windows(table):
         judge = Judge(window)
@@ -143,12 +169,47 @@ def figures(name: str) -> list[Figure]:
     return made
 
 
-def main(names: Sequence[str]) -> int:
+def sharing_figures(subject: Subject) -> list[Figure]:
+    """Return the time of the search for shared operators, and what they gain by the model."""
+    task = Task(
+        quantized=subject.quantized,
+        check=subject.check,
+        board=BOARD,
+        wishes=Wishes(objective="throughput"),
+        measured=MeasuredCosts(board=BOARD),
+    )
+    arrangement = arrange(task.quantized, task.check, BOARD, task.wishes, Silent(), task.measured)
+    begin = time.process_time()
+    found = propose(task, arrangement)
+    seconds = time.process_time() - begin
+    return [
+        Figure(
+            name=f"{subject.name}: search for operators to share",
+            value=seconds,
+            unit="s",
+            at_most=MOST_SECONDS,
+        ),
+        Figure(
+            name=f"{subject.name}: frames per second with shared operators / without",
+            value=1.0 if found is None else found.gain,
+            unit="",
+            source="before compilation",
+        ),
+    ]
+
+
+def main(arguments: Sequence[str]) -> int:
     """Search the networks, all of them without names; return 1 if a limit is missed."""
+    names = [each for each in arguments if each != MODELLED]
     found: list[Figure] = []
     for name in names or NETWORKS:
         print(name, file=sys.stderr, flush=True)
-        found += figures(name)
+        subject = Subject.read(name)
+        found += figures(subject, MeasuredCosts(board=BOARD), "modelled")
+        if MODELLED not in arguments:
+            measured = trial_costs(name, subject.quantized, subject.check, BOARD)
+            found += figures(subject, measured, "measured")
+        found += sharing_figures(subject)
     return publish("split", found)
 
 

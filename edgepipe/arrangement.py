@@ -41,12 +41,14 @@ from edgepipe.partition.rules import combinations
 from edgepipe.partition.rules.generators import with_calls
 from edgepipe.partition.search.automatic import LEAST_GAIN, arrange_automatically, live_slots
 from edgepipe.partition.search.report import SplitReport
+from edgepipe.partition.shared_dram import operators_bytes, shared_interval_ms, tensor_bytes
 from edgepipe.partition.short_stages import without_short_stages
 from edgepipe.partition.wishes import Wishes
 from edgepipe.progress import Held, Progress
 from edgepipe.quantize.quantizer import QuantizedNetwork
+from vta_stages.memory_plan import COPY
 from vta_stages.program import Program
-from vta_stages.timing.timing_model import time_program
+from vta_stages.timing.timing_model import program_bytes, time_program
 
 _MOST_NAMES = 4
 _FASTER = 1.01  # how many times the frames per second are worth fewer of them in flight
@@ -98,19 +100,46 @@ class Arrangement:
         )
 
     def interval_ms(self, board: Board, slots: int) -> float:
-        """Return the time between frames, in ms, by a simulation of the runtime's threads."""
+        """Return the time between frames, in ms, by a simulation of the runtime's threads.
+
+        Stages that use the memory at the same time can take longer than ``stage_ms``.
+        """
         names = [stage.name for stage in self.stages]
         who = crews(names, [stage.segment.device for stage in self.stages], board.arm_cores)
         made_by = {t: n for n, stage in enumerate(self.stages) for t in stage.module.outputs}
-        times = [
-            StageTime(
-                crew=crew,
-                ms=self.stage_ms(stage, board),
-                reads=tuple({made_by[t] for t in stage.module.inputs if t in made_by}),
-            )
-            for stage, crew in zip(self.stages, who.of_stages, strict=True)
+        reads = [
+            tuple({made_by[t] for t in stage.module.inputs if t in made_by})
+            for stage in self.stages
         ]
-        return frame_interval_ms(times, who.threads, slots, board.arm_timing.handover_us / 1e3)
+        hop_ms = board.arm_timing.handover_us / 1e3
+
+        def simulated_ms(stages_ms: Sequence[float]) -> float:
+            times = [
+                StageTime(crew=crew, ms=ms, reads=read)
+                for crew, ms, read in zip(who.of_stages, stages_ms, reads, strict=True)
+            ]
+            return frame_interval_ms(times, who.threads, slots, hop_ms)
+
+        return shared_interval_ms(
+            simulated_ms,
+            [self.stage_ms(stage, board) for stage in self.stages],
+            self._stages_bytes(),
+            board.arm_timing.dram_bytes_per_s,
+        )
+
+    def _stages_bytes(self) -> list[int]:
+        """Return what each stage reads and writes for a frame."""
+        operators = [p.operator for stage in self.stages for p in stage.segment.operators]
+        results = [operator.bindings[-1] for operator in operators]
+        sizes = {made.name: tensor_bytes(made.shape, made.dtype) for made in results}
+        found = []
+        for stage in self.stages:
+            if stage.segment.device == "vta":
+                found.append(program_bytes(self.programs[stage.name]))
+            else:
+                own = (placed.operator for placed in stage.segment.operators)
+                found.append(operators_bytes(own, sizes))
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,13 +192,13 @@ def _arranged(
     measured: MeasuredCosts,
 ) -> Arrangement:
     """Return the arrangement without the units that were asked for."""
-    if not _is_searched(wishes, board, check):
+    if not is_searched(wishes, board, check):
         plain = _arrange(quantized, check, board, wishes, progress, measured)
         return _with_slots(plain, board, wishes)
     of_rule, of_search = Held(progress), Held(progress)
     by_rule = replace(wishes, objective=BY_RULE, max_latency_ms=None, stages=None)
     rule = _arrange(quantized, check, board, by_rule, of_rule, measured)
-    cycles = {**check.cycles, **_compiled_cycles(rule, board)}
+    cycles = {**check.cycles, **compiled_cycles(rule, board)}
     choice = partition(quantized, check, board, wishes, cycles=cycles, measured=measured)
     rule = replace(_with_slots(rule, board, wishes), split=choice.split)
     if choice.is_rule:
@@ -191,7 +220,7 @@ def _arranged(
     return found
 
 
-def _is_searched(wishes: Wishes, board: Board, check: VtaCheck) -> bool:
+def is_searched(wishes: Wishes, board: Board, check: VtaCheck) -> bool:
     """Return whether the stages are searched for.
 
     By default they are if the board's cores are known and no rules of a user say what should run
@@ -203,13 +232,16 @@ def _is_searched(wishes: Wishes, board: Board, check: VtaCheck) -> bool:
     return wishes.goal is not None or bool(by_default)
 
 
-def _compiled_cycles(arranged: Arrangement, board: Board) -> dict[str, float]:
+def compiled_cycles(arranged: Arrangement, board: Board) -> dict[str, float]:
     """Return what each operator on the VTA adds to its program, 0 for what is part of another."""
     cycles: dict[str, float] = {}
     for stage in arranged.stages:
         if stage.segment.device == "vta":
             timing = time_program(arranged.programs[stage.name], board.timing)
-            layers = {layer.name: layer.cycles for layer in timing.layers}
+            layers: dict[str, int] = {}
+            for layer in timing.layers:
+                name, _, _ = layer.name.partition(COPY)  # a copy is part of what it is made for
+                layers[name] = layers.get(name, 0) + layer.cycles
             names = [placed.operator.name for placed in stage.segment.operators]
             if not layers.keys() <= {*names}:
                 continue  # not named as operators are, so the estimates stay
@@ -344,6 +376,7 @@ def partition(
             overrides=wishes.placement,
             on_arm=on_arm,
             book=check.book,
+            why=wishes.reasons,
         )
 
     def plainly(on_arm: Mapping[str, str]) -> tuple[Segment, ...]:
@@ -355,7 +388,7 @@ def partition(
         arrange = without_short_stages(plainly, check.cycles, tensor_bytes, board)
     choice = depthwise.choose(arrange, check.cycles, tensor_bytes, board, wishes.depthwise)
     notices: tuple[str, ...] = (choice.text,) if choice.text else ()
-    if not _is_searched(wishes, board, check):
+    if not is_searched(wishes, board, check):
         return Partition(segments=choice.segments, notices=notices)
     asked = {
         p.operator.name: p

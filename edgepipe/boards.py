@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,9 +48,12 @@ class ArmTiming:
     ``macs_per_cycle`` and ``depthwise_macs_per_cycle`` are multiplications per cycle of dense and
     of depthwise convolutions. ``table_cycles`` and ``product_cycles`` are cycles per element of
     tables and products; ``element_cycles`` those of every other call, and per multiplication in
-    floating point; ``exponential_cycles`` those of sigmoid and softmax. ``handover_us`` is the time
-    to wake a stage's thread, after the VTA through an interrupt. The defaults are estimates for a
-    Cortex-A53; docs/reference/timing-model.md gives their sources.
+    floating point; ``exponential_cycles`` those of sigmoid and softmax. ``byte_cycles`` are cycles
+    per byte that a stage copies into another layout. ``fit_cycles`` are those per element of a
+    camera's picture and of the network's input, to which it is fitted. ``handover_us`` is the time
+    to wake a stage's thread, after the VTA through an interrupt. ``dram_bytes_per_s`` is what the
+    memory delivers to the cores and the accelerator together; 0 if that is not known. The defaults
+    are estimates for a Cortex-A53; docs/reference/timing-model.md gives their sources.
     """
 
     clock_hz: int = 1_200_000_000
@@ -59,7 +63,10 @@ class ArmTiming:
     product_cycles: float = 2.0
     element_cycles: float = 2.0
     exponential_cycles: float = 40.0
+    byte_cycles: float = 3.5
+    fit_cycles: float = 5.3
     handover_us: float = 50.0
+    dram_bytes_per_s: int = 0
 
     def __post_init__(self) -> None:
         rates = ("clock_hz", "macs_per_cycle", "depthwise_macs_per_cycle")
@@ -70,11 +77,12 @@ class ArmTiming:
                     f"arm_timing: {name} is {getattr(self, name)}, expected > 0",
                     hint="omit the key to use the default",
                 )
-        if self.handover_us < 0:
-            raise BoardError(
-                f"arm_timing: handover_us is {self.handover_us}, expected >= 0",
-                hint="omit the key to use the default",
-            )
+        for name in ("byte_cycles", "fit_cycles", "handover_us", "dram_bytes_per_s"):
+            if getattr(self, name) < 0:
+                raise BoardError(
+                    f"arm_timing: {name} is {getattr(self, name)}, expected >= 0",
+                    hint="omit the key to use the default",
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +133,12 @@ class Board:
         """Return the time that ``cycles`` of one core take, in ms."""
         return 1e3 * cycles / self.arm_timing.clock_hz / self.arm_share
 
-    def vta_stage_ms(self, cycles: float) -> float:
-        """Return the time of a VTA stage in ms: its launch, then ``cycles`` of work."""
-        return self.vta_ms(self.timing.launch_cycles + cycles)
+    def vta_stage_ms(self, cycles: float, border_bytes: int = 0) -> float:
+        """Return the time of a VTA stage in ms: its launch, then ``cycles`` of work.
+
+        ``border_bytes`` are those of the tensors that it reads from elsewhere and passes on.
+        """
+        return self.vta_ms(self.timing.host_cycles(border_bytes) + cycles)
 
     def slots(self, stages: int) -> int:
         """Return how many frames of a pipeline should be in flight at once.
@@ -206,7 +217,21 @@ def path_of(name_or_path: str) -> Path:
 def _load_file(path: Path) -> Board:
     with advise("correct the board's file; the files in board/ show every key"):
         table = schema.read_toml(path, BoardError)
+        _check_replaced(table, path.name)
         try:
             return schema.from_table(Board, table, path.name, BoardError)
         except AcceleratorError as cause:
             raise BoardError(f"{path.name}: {cause}", hint=cause.hint) from cause
+
+
+def _check_replaced(table: Mapping[str, object], where: str) -> None:
+    """Raise ``BoardError`` for a cost that board files had once, and say what has replaced it."""
+    timing = table.get("timing")
+    if isinstance(timing, dict) and "load_rows" in timing:
+        raise BoardError(
+            f"{where}: timing: load_rows is {timing['load_rows']}, expected reads_in_flight, which "
+            "has replaced it",
+            hint="omit the key if load_rows was 1; otherwise give the read requests that the port "
+            "takes before the first is answered as reads_in_flight, and their longest burst as "
+            "burst_bytes",
+        )

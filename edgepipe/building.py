@@ -71,11 +71,12 @@ def build(
     ``.edgepipe``; it appears only when it is complete. An interrupt leaves ``output`` as it was, or
     is raised once the bundle is there, if it comes while that is moved into place. A stage ends
     after each operator in ``cuts``; ``placement`` maps operators, or their names, to ``"arm"`` or
-    ``"vta"``, or ``"arm@1,2"`` for cores, and takes precedence over ``placement_file`` and over
-    ``depthwise`` (``"auto"``, ``"arm"`` or ``"vta"``). ``objective`` says what the search of all
-    placements is for (``"throughput"``, ``"latency"``, ``"energy-proxy"``; ``"rule"``: no search),
-    ``stages`` how many stages it may use at most, and ``max_latency_ms`` how long after its start a
-    frame's results may come. ``slots`` is the number of frames in flight. ``description`` is the
+    ``"vta"``, ``"arm@1,2"`` for cores, or ``"vta+arm:32"`` for both side by side with 32 output
+    channels on ARM, and takes precedence over ``placement_file`` and over ``depthwise``
+    (``"auto"``, ``"arm"`` or ``"vta"``). ``objective`` says what the search of all placements is
+    for (``"throughput"``, ``"latency"``, ``"energy-proxy"``; ``"rule"``: no search), ``stages`` how
+    many stages it may use at most, and ``max_latency_ms`` how long after its start a frame's
+    results may come. ``slots`` is the number of frames in flight. ``description`` is the
     network's, by default the TOML file next to ``model``.
     ``fallback`` adds ARM kernels that take over if the accelerator fails. ``sign`` is an OpenSSH
     key that signs the bundle, and ``version`` a number that grows with every release, for boards

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgepipe import exports, placement_file, recipe
-from edgepipe.arrangement import Arrangement, arrange
-from edgepipe.beside import Neighbour, shared
+from edgepipe.arrangement import Arrangement
+from edgepipe.beside import Neighbour
+from edgepipe.beside import shared as rest_of
 from edgepipe.boards import Board
 from edgepipe.bundle.hand_overs import HandOver, StageEnds, hand_overs
 from edgepipe.codegen.planned_stages import PlannedStage
@@ -31,6 +32,7 @@ from edgepipe.progress import Progress, Silent
 from edgepipe.quantize import float_layers
 from edgepipe.quantize.int16 import names as int16_names
 from edgepipe.rehearsal import Rehearsal, rehearse, unbuildable
+from edgepipe.sharing import Task, arrange_shared
 
 _STAYS_FLOAT = "stays float: "
 # What to do about operators that stay float, by the kind of their ONNX node.
@@ -210,7 +212,7 @@ def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
     if options.costs is not None:
         costs = cost_file.read(options.costs)
         cost_file.require_board(costs, options.board.name)
-    rest = shared(options.board, options.beside)
+    rest = rest_of(options.board, options.beside)
     for text in rest.notices:
         notes.notice(text)
     options = replace(options, board=rest.board)
@@ -236,12 +238,23 @@ def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
         measured = measured_costs(costs, check, quantized.input_name, options.board)
         wishes = placement_file.combined(wishes, placement, check.operators)
         with placement_file.naming_lines(placement, options.placement):
-            arranged = arrange(quantized, check, options.board, wishes, notes, measured)
+            found = arrange_shared(
+                Task(
+                    quantized=quantized,
+                    check=check,
+                    board=options.board,
+                    wishes=wishes,
+                    measured=measured,
+                ),
+                notes,
+            )
+    arranged, task = found.arrangement, found.task
     if options.export_placement is not None:
+        wishes = replace(wishes, shares=found.shares)
         text = placement_file.to_toml(arranged, check.operators, wishes)
         with exports.prepared(placement_file.EXPORT, options.export_placement, text) as place:
             place()
-    return _summed_up(options, arranged, check.cycles, rehearsed, notes)
+    return _summed_up(options, arranged, task.check.cycles, rehearsed, notes)
 
 
 class _Notes:

@@ -17,7 +17,7 @@ from edgepipe.names import printable, suggest
 from edgepipe.partition.foreign import SEPARATOR
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.rules import toml_lines
-from edgepipe.partition.target import EXPECTED, target, unit_text
+from edgepipe.partition.target import EXPECTED, share_text, target, unit_text
 from edgepipe.partition.wishes import Wishes
 
 FORMAT = 1
@@ -97,6 +97,8 @@ def to_toml(arranged: Arrangement, operators: Sequence[Operator], wishes: Wishes
         comment = printable(f"{operator.kind}: {found.reason}")
         unit = unit_text(wishes.units.get(operator.name, ()))
         where = found.device + unit + generators.get(operator.name, "")
+        if operator.name in wishes.shares:
+            where = share_text(wishes.shares[operator.name])
         lines.append(f"{_string(operator.name)} = {_string(where)}  # {comment}")
     return "\n".join(lines) + "\n"
 

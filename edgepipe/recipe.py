@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgepipe import __version__, description, exports, placement_file
-from edgepipe.arrangement import Arrangement, arrange
-from edgepipe.beside import Neighbour, shared
+from edgepipe.arrangement import Arrangement
+from edgepipe.beside import Neighbour
+from edgepipe.beside import shared as rest_of
 from edgepipe.bitstream import manifest as bitstream_manifest
 from edgepipe.bitstream.fingerprint import check_board
 from edgepipe.boards import Board, architectures
@@ -52,6 +53,7 @@ from edgepipe.quantize import float_islands, scheme_file
 from edgepipe.quantize.options import require_seed
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
 from edgepipe.quantize.scheme import Scheme
+from edgepipe.sharing import Task, arrange_shared
 from edgepipe.tvm_adapter import run_module
 
 Array = NDArray[np.generic]
@@ -187,7 +189,7 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     if options.costs is not None:
         costs = cost_file.read(options.costs)
         cost_file.require_board(costs, options.board.name)
-    rest = shared(options.board, options.beside)
+    rest = rest_of(options.board, options.beside)
     for text in rest.notices:
         progress.notice(text)
     begin("reading the network")
@@ -202,12 +204,22 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     measured = measured_costs(costs, check, quantized.input_name, rest.board)
     wishes = placement_file.combined(options.wishes, placement, check.operators)
     with placement_file.naming_lines(placement, options.placement):
-        arranged = arrange(quantized, check, rest.board, wishes, progress, measured)
+        found = arrange_shared(
+            Task(
+                quantized=quantized,
+                check=check,
+                board=rest.board,
+                wishes=wishes,
+                measured=measured,
+            ),
+            progress,
+        )
+    arranged, task = found.arrangement, found.task
     calls = [call for stage in arranged.stages for call in stage.segment.calls]
     if calls:
         progress.step(f"trying functions of code generators ({len(calls)})")
-        try_calls(calls, {o.name: o for o in check.operators}, quantized.module)
-    record = network_record(check, options.board)
+        try_calls(calls, {o.name: o for o in task.check.operators}, task.quantized.module)
+    record = network_record(task.check, options.board)
     begin("running integer Relax for the golden output")
     golden = golden_tensors(quantized, frames[0])
     try_decoder(described.decoder, described.labels, golden, options.board, progress)
@@ -215,6 +227,7 @@ def _build(options: BuildOptions, progress: Progress, interrupts: Interrupts) ->
     begin("writing the bundle")
     text = ""
     if options.export_placement is not None:
+        wishes = replace(wishes, shares=found.shares)
         text = placement_file.to_toml(arranged, check.operators, wishes)
     with (
         exported_scheme(quantized, options) as place_scheme,

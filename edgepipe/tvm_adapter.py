@@ -17,7 +17,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -78,7 +78,8 @@ class Binding:
     ``op`` is the Relax operator without its ``relax.`` prefix; calls of other kinds are ``tuple``,
     ``tuple_get_item``, or the lower-case name of TVM's class. ``shape`` is empty and ``dtype`` is
     ``"tuple"`` or ``"dynamic"`` if the value is not a tensor of static shape. ``raw`` is TVM's
-    binding with the names of its variables, for :meth:`ModuleBuilder.copy` only.
+    binding with the names of its variables, for :meth:`ModuleBuilder.copy` only. ``shapes`` are
+    those of the tensors that it reads, by name.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Binding:
     shape: tuple[int, ...]
     dtype: str
     raw: Any
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -175,10 +177,13 @@ def _read_binding(raw: Any, names: Mapping[Any, str]) -> Binding:
     value = raw.value
     shape, dtype = _tensor_type(value.ty)
     attributes: dict[str, Any] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     if isinstance(value, tvm.ir.Call):
         is_operator = isinstance(value.op, tvm.ir.Op)
         op = str(value.op.name).removeprefix("relax.") if is_operator else "call"
         args = tuple(_read_argument(a, names) for a in value.args)
+        variables = [a for a in value.args if isinstance(a, relax.Var)]
+        shapes = {names[var]: _tensor_type(var.ty)[0] for var in variables}
         if value.attrs is not None:
             attributes = {
                 key: _plain(getattr(value.attrs, key))
@@ -192,7 +197,7 @@ def _read_binding(raw: Any, names: Mapping[Any, str]) -> Binding:
     else:
         op = "constant" if isinstance(value, tvm.ir.GenericConst) else type(value).__name__.lower()
         args = (_read_argument(value, names),)
-    return Binding(names[raw.var], op, args, attributes, shape, dtype, (raw, names))
+    return Binding(names[raw.var], op, args, attributes, shape, dtype, (raw, names), shapes)
 
 
 def _read_argument(value: Any, names: Mapping[Any, str]) -> Argument:

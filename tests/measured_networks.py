@@ -18,13 +18,13 @@ from edgepipe.progress import Silent
 from edgepipe.rehearsal import Rehearsal, rehearse
 
 BOARD = boards.load("ultra96")
-# Hops and launches that cost nothing, so that a small network is worth many stages, and kernels
-# for one architecture.
+# Hops, launches, caches and pictures that cost nothing, so that a small network is worth stages,
+# and kernels for one architecture.
 EAGER = dataclasses.replace(
     BOARD,
     architecture="x86_64",
-    timing=dataclasses.replace(BOARD.timing, launch_cycles=0),
-    arm_timing=dataclasses.replace(BOARD.arm_timing, handover_us=0.0),
+    timing=dataclasses.replace(BOARD.timing, launch_cycles=0, cache_kib_cycles=0),
+    arm_timing=dataclasses.replace(BOARD.arm_timing, handover_us=0.0, fit_cycles=0.0),
 )
 
 

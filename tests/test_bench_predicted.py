@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 from typing import cast
 
@@ -52,6 +53,7 @@ def test_the_measured_layers_are_all_convolutions_of_resnet18() -> None:
 def test_the_slow_alu_fits_the_measured_layers() -> None:
     layers = measured_layers("ultra96", "A")
     board = MeasuredBoard(ACCELERATORS["ultra96"], layers)
-    slow = predicted.COSTS["slow ALU"]
+    # TVM's runtime maintained no caches.
+    slow = dataclasses.replace(predicted.COSTS["slow ALU"], cache_kib_cycles=0)
     errors = [abs(1 / board.ratio(index, slow) - 1) for index in range(len(layers))]
     assert max(errors) < 0.045

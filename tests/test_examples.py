@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import importlib.util
+import itertools
 import re
 import shlex
 import subprocess
@@ -11,8 +13,12 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from needs import cpp_package
+
+import edgepipe
+import edgepipe_runtime
 
 ROOT = Path(__file__).resolve().parent.parent
 BUNDLE = "build/demo/nanodet.edgepipe"  # written by `make demo`
@@ -102,6 +108,55 @@ def test_board_camera_sees_the_dog(nanodet: Path, monkeypatch: pytest.MonkeyPatc
     printed = run_as_documented("examples/board_camera.py", {BUNDLE: nanodet})
     assert re.search(r"^frame 0: .*dog 0\.\d\d", printed, re.M), printed
     assert re.search(r"^\d+\.\d frames/s on simulator$", printed, re.M), printed
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a bundle that tells clothes apart; what it says of dogs does not matter here."""
+    path = tmp_path_factory.mktemp("classifier") / "classifier.edgepipe"
+    calibration = ROOT / "examples/calibration"
+    edgepipe.build(
+        ROOT / "examples/fmnist_resnet8.onnx", board="ultra96", calibration=calibration, output=path
+    )
+    return path
+
+
+def test_cascade_classifies_the_dog(
+    nanodet: Path, classifier: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    replaced = {BUNDLE: nanodet, "build/demo/classifier.edgepipe": classifier}
+    printed = run_as_documented("examples/cascade.py", replaced)
+    assert re.search(r"^picture 0: dog 0\.\d\d at \d+,\d+: [A-Z].* \d\.\d\d$", printed, re.M), (
+        printed
+    )
+    assert len(re.findall(r"^picture \d+: person ", printed, re.M)) > 20
+
+
+def test_a_cascade_sees_what_its_networks_see_one_by_one(nanodet: Path, classifier: Path) -> None:
+    spec = importlib.util.spec_from_file_location("cascade", ROOT / "examples/cascade.py")
+    assert spec is not None and spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    pictures = list(itertools.islice(example.pictures(str(ROOT / "examples/pedestrians.avi")), 12))
+    pictures.insert(3, np.zeros_like(pictures[0]))  # in which there is nothing
+    with (
+        edgepipe_runtime.load(nanodet, device="auto:shared", pinning="off") as first,
+        edgepipe_runtime.load(classifier, device="auto:shared", pinning="off") as second,
+    ):
+        cascade = example.Cascade(first, second, labels=["person"], most=3)
+        seen = list(cascade.map(iter(pictures)))
+        assert all(picture is given for (picture, _), given in zip(seen, pictures, strict=True))
+        assert seen[3][1] == []
+        for picture, found in seen:
+            people = [box for box in first(picture).detections if box.label == "person"][:3]
+            assert [box for box, _ in found] == people
+            for (_, crop), (_, result) in zip(
+                cascade.crops(picture, first(picture)), found, strict=True
+            ):
+                alone = second(crop.copy())
+                assert result.outputs[0].tobytes() == alone.outputs[0].tobytes()
+    assert max(len(found) for _, found in seen) == 3
 
 
 def test_own_board_runs_on_its_own_simulator() -> None:

@@ -2,7 +2,8 @@
 
 The regions are the constants, scratch, then one per input and output of the program. Intermediate
 tensors share the scratch region, each only as long as it is needed. Most concatenations cost
-nothing: their parts are written directly to their channel blocks of the result.
+nothing: their parts are written directly to their channel blocks of the result. Nor do picks of
+whole channel blocks: what reads them reads these blocks of the picture.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.isa.layout import activation_bytes
 from vta_stages.layers.inputs import layer_inputs
 from vta_stages.layers.pooled_conv import PlannedLayer
-from vta_stages.layers.records import Concat, Epilogue, Sum, TensorSpec, Term
+from vta_stages.layers.records import Concat, Epilogue, Pick, Sum, TensorSpec, Term
 from vta_stages.program import Region, RegionKind
 
 CONST_REGION = 0
 SCRATCH_REGION = 1
 
 ALIGN_BYTES = 256
+
+COPY = ":copy"
+"""What follows the name of a concatenation in that of a layer which copies one of its parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ def plan_memory(
     for spec in [*inputs, *(layer.output for layer in layers)]:
         buffers.specs[spec.name] = spec
     fixed = {spec.name for spec in inputs} | set(outputs)
-    remaining = _elide_concats(accelerator, layers, fixed, buffers)
+    remaining = _elide_moves(accelerator, layers, fixed, buffers)
     regions = [
         Region(name="consts", bytes=0, kind=RegionKind.CONST),
         Region(name="scratch", bytes=0, kind=RegionKind.SCRATCH),
@@ -109,18 +113,24 @@ def plan_memory(
     return MemoryPlan(layers=remaining, regions=regions, addresses=addresses)
 
 
-def _elide_concats(
+def _elide_moves(
     accelerator: Accelerator, layers: Sequence[PlannedLayer], fixed: set[str], buffers: _Buffers
 ) -> list[PlannedLayer]:
-    """Turn the parts of concatenations into views; return the layers that are left.
+    """Turn parts of concatenations and picks of blocks into views; return the layers that are left.
 
-    A part that must lie elsewhere (an input or output of the program, or a part of two
+    A pick stays a layer if it must lie elsewhere, as an output or a part of a concatenation. A
+    part that must lie elsewhere (an input or output of the program, or a part of two
     concatenations) is copied to ``<output>:part<n>``; no operator's name contains a colon. A
     concatenation whose parts do not all start at whole blocks stays a layer, which moves lanes.
     """
     block = accelerator.block_out
     remaining: list[PlannedLayer] = []
     for layer in reversed(layers):
+        if isinstance(layer, Pick) and _is_of_blocks(layer, block):
+            name = layer.output.name
+            if name not in fixed and name not in buffers.views:
+                buffers.views[name] = View(layer.input.name, layer.channels[0] // block)
+                continue
         if not isinstance(layer, Concat) or not _starts_at_blocks(layer, block):
             remaining.append(layer)
             continue
@@ -134,7 +144,7 @@ def _elide_concats(
                     name=name, channels=part.channels, height=part.height, width=part.width
                 )
                 buffers.specs[name] = piece
-                copies.append(copy_layer(f"{layer.name}:copy{index}", part, piece))
+                copies.append(copy_layer(f"{layer.name}{COPY}{index}", part, piece))
             buffers.views[name] = View(layer.output.name, channel // block)
             channel += part.channels
         remaining += reversed(copies)
@@ -143,6 +153,13 @@ def _elide_concats(
 
 def _starts_at_blocks(layer: Concat, block: int) -> bool:
     return all(part.channels % block == 0 for part in layer.inputs[:-1])
+
+
+def _is_of_blocks(layer: Pick, block: int) -> bool:
+    """Return whether a pick takes neighbouring blocks, with nothing but zeros behind the last."""
+    first, end = layer.channels[0], layer.channels[-1] + 1
+    is_whole = end % block == 0 or end == layer.input.channels
+    return first % block == 0 and is_whole and layer.channels == tuple(range(first, end))
 
 
 def copy_layer(name: str, tensor: TensorSpec, output: TensorSpec) -> Sum:

@@ -388,6 +388,24 @@ TEST_P(DeviceConformance, DoesNotWaitForTheModelledTime) {
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
+TEST_P(DeviceConformance, AddsHowLongItRan) {
+  ProductProgram program(device());
+  program.write();
+  ASSERT_TRUE(device().prepare(program.submission()).ok());
+  Submission submission = program.submission();
+  std::chrono::nanoseconds ran{0};
+  submission.ran = &ran;
+  std::chrono::nanoseconds before{0};
+  for (int run = 0; run < 2; ++run) {
+    const Clock::time_point began = Clock::now();
+    const Status status = device().run(submission);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_GT(ran, before) << "it adds to what is there";
+    EXPECT_LE(ran - before, Clock::now() - began);
+    before = ran;
+  }
+}
+
 // ---- deadlines ---------------------------------------------------------------------------------
 
 // Some tests need a program that takes much longer than a limit. On a busy machine it may not, so

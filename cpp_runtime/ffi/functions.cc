@@ -9,6 +9,7 @@
 //   edgepipe.open_simulator(accelerator, kernel, arena_bytes, base_address) -> simulator_module.h
 //   edgepipe.open_decoder(description) -> decoder_module.h   postprocessing of any tensors
 //   edgepipe.describe_accelerator(accelerator) -> str        JSON; see simulator_module.h
+//   edgepipe.modelled_cycles(accelerator, timing, program) -> int  see simulator_module.h
 //   edgepipe.info() -> str           the machine as JSON: kernel, cores, whether it has the VTA
 #include <sys/utsname.h>
 #include <tvm/ffi/reflection/registry.h>
@@ -81,6 +82,7 @@ TVM_FFI_STATIC_INIT_BLOCK() {
       .def("edgepipe.open_simulator", open_simulator)
       .def("edgepipe.open_decoder", open_decoder)
       .def("edgepipe.describe_accelerator", describe_accelerator)
+      .def("edgepipe.modelled_cycles", modelled_cycles)
       .def("edgepipe.info", describe_machine);
 }
 

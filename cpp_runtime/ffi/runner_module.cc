@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,7 +26,8 @@ constexpr std::string_view kStagePrefix = "stage_";
 
 class RunnerModule final : public Methods<RunnerModule> {
  public:
-  explicit RunnerModule(std::unique_ptr<StageRunner> runner) : runner_(runner.release()) {}
+  explicit RunnerModule(std::unique_ptr<StageRunner> runner)
+      : runner_(runner.release(), DeleteHere()) {}
 
   static std::span<const Method> methods() {
     static constexpr std::array kMethods = {entry<&RunnerModule::describe>("describe"),
@@ -36,7 +38,8 @@ class RunnerModule final : public Methods<RunnerModule> {
                                             entry<&RunnerModule::run_stage>("run_stage"),
                                             entry<&RunnerModule::call_stage>("call_stage"),
                                             entry<&RunnerModule::load_golden>("load_golden"),
-                                            entry<&RunnerModule::check_golden>("check_golden")};
+                                            entry<&RunnerModule::check_golden>("check_golden"),
+                                            entry<&RunnerModule::close>("close")};
     return kMethods;
   }
 
@@ -51,27 +54,34 @@ class RunnerModule final : public Methods<RunnerModule> {
   }
 
  private:
-  /// A tensor's memory, which keeps the stages alive.
+  /// A tensor's memory, which keeps the stages alive, also after close().
   struct Kept {
     std::span<std::byte> memory;
-    ffi::Module module;
+    std::shared_ptr<StageRunner> runner;
     void AllocData(DLTensor* tensor) const { tensor->data = memory.data(); }  // NOLINT: TVM's names
     void FreeData(DLTensor*) const {}                                         // NOLINT
   };
 
-  std::string describe() { return runner_->describe(); }
-  std::string statistics() { return runner_->take_statistics(); }
-  void set_threads(std::int64_t threads) {
-    check(runner_->set_threads(static_cast<std::size_t>(threads)));
+  /// The stages. Throws after close().
+  StageRunner& stages() {
+    if (!runner_) check(Status(Code::kInvalidArgument, "stages: used after close()"));
+    return *runner_;
   }
-  void run() { check(runner_->run_all()); }
-  void run_stage(std::int64_t stage) { check(runner_->run(static_cast<std::size_t>(stage))); }
-  void load_golden() { check(runner_->load_golden()); }
-  void check_golden() { check(runner_->check_golden()); }
+
+  std::string describe() { return stages().describe(); }
+  std::string statistics() { return stages().take_statistics(); }
+  void set_threads(std::int64_t threads) {
+    check(stages().set_threads(static_cast<std::size_t>(threads)));
+  }
+  void run() { check(stages().run_all()); }
+  void run_stage(std::int64_t stage) { check(stages().run(static_cast<std::size_t>(stage))); }
+  void load_golden() { check(stages().load_golden()); }
+  void check_golden() { check(stages().check_golden()); }
+  void close() { runner_.reset(); }
 
   ffi::Tensor tensor(const ffi::String& name) {
-    const std::span<std::byte> memory = value_of(runner_->tensor({name.data(), name.size()}));
-    return ffi::Tensor::FromNDAlloc(Kept{memory, ffi::GetRef<ffi::Module>(this)},
+    const std::span<std::byte> memory = value_of(stages().tensor({name.data(), name.size()}));
+    return ffi::Tensor::FromNDAlloc(Kept{memory, runner_},
                                     ffi::Shape{static_cast<std::int64_t>(memory.size())},
                                     DLDataType{kDLUInt, 8, 1}, DLDevice{kDLCPU, 0});
   }
@@ -84,11 +94,11 @@ class RunnerModule final : public Methods<RunnerModule> {
     std::vector<std::span<const std::byte>> inputs;
     inputs.reserve(contents.size());
     for (const Content& content : contents) inputs.push_back(content.bytes());
-    *result = ffi::Bytes(value_of(runner_->run_on(static_cast<std::size_t>(stage), inputs)));
+    *result = ffi::Bytes(value_of(stages().run_on(static_cast<std::size_t>(stage), inputs)));
   }
 
   [[nodiscard]] std::optional<std::int64_t> stage_of(std::string_view name) const {
-    if (!name.starts_with(kStagePrefix)) return std::nullopt;
+    if (!runner_ || !name.starts_with(kStagePrefix)) return std::nullopt;
     name.remove_prefix(kStagePrefix.size());
     std::size_t index = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
@@ -97,7 +107,7 @@ class RunnerModule final : public Methods<RunnerModule> {
     return static_cast<std::int64_t>(index);
   }
 
-  const OwnedHere<StageRunner> runner_;
+  std::shared_ptr<StageRunner> runner_;  // none after close()
 };
 
 }  // namespace

@@ -18,6 +18,10 @@ namespace edgepipe::binding {
 ///   call_stage(i, array...) -> bytes         copies a stage's inputs in and its outputs out, one
 ///                                            after the other
 ///   load_golden(), check_golden()
+///   close()             releases the device and all memory, once no tensor of tensor() is in use;
+///                       every other call is an error from then on
+///
+/// A client of TVM's RPC cannot free a module before its session ends, so it calls close().
 tvm::ffi::Module make_runner_module(std::unique_ptr<StageRunner> runner);
 
 }  // namespace edgepipe::binding

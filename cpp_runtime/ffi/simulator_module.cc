@@ -15,6 +15,8 @@
 #include "edgepipe/accelerator.h"
 #include "edgepipe/instruction.h"
 #include "edgepipe/memory.h"
+#include "emulation/cost_model.h"
+#include "emulation/program_timing.h"
 #include "methods.h"
 #include "simulator/simulator.h"
 #include "status_error.h"
@@ -111,6 +113,16 @@ ffi::Module open_simulator(const std::string& accelerator_json, const std::strin
                                    .base_address = static_cast<std::uint64_t>(base_address)}));
   auto simulator = value_of(Simulator::create(accelerator, *memory, {.kernel = kernel}));
   return ffi::Module(ffi::make_object<SimulatorModule>(std::move(memory), std::move(simulator)));
+}
+
+std::int64_t modelled_cycles(const std::string& accelerator_json, const std::string& timing_json,
+                             ffi::AnyView program) {
+  const Accelerator accelerator = value_of(parse_accelerator(accelerator_json));
+  const CostModel cost = value_of(parse_cost_model(timing_json));
+  const Content content(program);
+  std::vector<InstructionWord> words(content.bytes().size() / sizeof(InstructionWord));
+  std::memcpy(words.data(), content.bytes().data(), words.size() * sizeof(InstructionWord));
+  return static_cast<std::int64_t>(value_of(program_cycles(accelerator, cost, words)));
 }
 
 std::string describe_accelerator(const std::string& accelerator_json) {

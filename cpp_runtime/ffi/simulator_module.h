@@ -24,4 +24,9 @@ tvm::ffi::Module open_simulator(const std::string& accelerator_json, const std::
 /// {"kernels": [...], "instructions": {opcode: [[field, word, bit, bits], ...]}}.
 std::string describe_accelerator(const std::string& accelerator_json);
 
+/// The cycles of a program, an array of instructions, by the costs of a JSON object with all keys
+/// of a board's [timing] table. See program_timing.h.
+std::int64_t modelled_cycles(const std::string& accelerator_json, const std::string& timing_json,
+                             tvm::ffi::AnyView program);
+
 }  // namespace edgepipe::binding

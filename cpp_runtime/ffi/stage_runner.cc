@@ -107,6 +107,7 @@ Status StageRunner::adopt(Graph graph) {
     stages_.emplace_back(stages_.size(), node, RecoveringStage::OnFault());
   }
   times_.resize(graph_.nodes.size());
+  device_times_.resize(graph_.nodes.size());
   return {};
 }
 
@@ -149,6 +150,7 @@ std::string StageRunner::take_statistics() {
   Json stages = Json::array();
   for (std::size_t index = 0; index < times_.size(); ++index) {
     const Histogram times = std::exchange(times_[index], Histogram());
+    const Histogram device_times = std::exchange(device_times_[index], Histogram());
     const RecoveringStage::Record record = stages_[index].record();
     stages.push_back({{"name", graph_.nodes[index].stage->name()},
                       {"runs", times.count()},
@@ -156,6 +158,7 @@ std::string StageRunner::take_statistics() {
                       {"median_us", microseconds(times.percentile(0.5))},
                       {"p99_us", microseconds(times.percentile(0.99))},
                       {"max_us", microseconds(times.max())},
+                      {"device_min_us", microseconds(device_times.min())},
                       {"retries", record.retries},
                       {"fallback_runs", record.fallback_frames},
                       {"fault", record.fault}});
@@ -209,11 +212,14 @@ Status StageRunner::run(std::size_t stage) {
                                        std::to_string(graph_.nodes.size()));
   }
   const CoreTeam::Membership member(team_.get());
+  const std::chrono::nanoseconds earlier = graph_.nodes[stage].stage->device_run();
   const auto start = std::chrono::steady_clock::now();
   Status status = stages_[stage].run(kSlot, times_[stage].count());
   const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
   if (!status.ok()) return status.with_context(std::string(graph_.nodes[stage].stage->name()));
   times_[stage].add(static_cast<std::uint64_t>(time.count()));
+  const std::chrono::nanoseconds device = graph_.nodes[stage].stage->device_run() - earlier;
+  device_times_[stage].add(static_cast<std::uint64_t>(device.count()));
   return {};
 }
 

@@ -48,7 +48,8 @@ class StageRunner {
   /// Name, device, stages and tensors as JSON.
   [[nodiscard]] std::string describe() const;
 
-  /// The time of each stage since the last call, in microseconds, as JSON; resets it.
+  /// The time of each stage since the last call, and the least time of its device, in microseconds,
+  /// as JSON; resets them.
   std::string take_statistics();
 
   /// The bytes of a tensor, borrowed until the next run. kNotFound lists the known names.
@@ -78,9 +79,10 @@ class StageRunner {
   std::string name_;
   std::vector<Buffer> buffers_;  // by tensor
   Graph graph_;
-  std::deque<RecoveringStage> stages_;  // of graph_; a deque, because they cannot move
-  std::vector<Histogram> times_;        // by stage
-  std::unique_ptr<CoreTeam> team_;      // none: one thread
+  std::deque<RecoveringStage> stages_;   // of graph_; a deque, because they cannot move
+  std::vector<Histogram> times_;         // by stage
+  std::vector<Histogram> device_times_;  // by stage: the part in which its device worked
+  std::unique_ptr<CoreTeam> team_;       // none: one thread
 };
 
 }  // namespace edgepipe::binding

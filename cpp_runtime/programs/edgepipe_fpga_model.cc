@@ -16,6 +16,7 @@
 #include "base/console.h"
 #include "base/guarded_main.h"
 #include "device/vta_registers.h"
+#include "emulation/cost_model.h"
 #include "emulation/fpga_model.h"
 #include "emulation/guest_memory.h"
 #include "emulation/qtest_interrupt.h"
@@ -30,8 +31,8 @@ using edgepipe::Status;
 constexpr const char* kProgram = "edgepipe-fpga-model";
 constexpr const char* kUsage =
     "usage: edgepipe-fpga-model --memory=FILE --registers=ADDRESS --interrupt=SPI --qtest=SOCKET\n"
-    "                           --accelerator=FILE.json [--fault=KIND=N ...] "
-    "[--configured=ADDRESS]\n";
+    "                           --accelerator=FILE.json [--timing=FILE.json] [--fault=KIND=N ...]\n"
+    "                           [--configured=ADDRESS]\n";
 
 // What the board's FPGA manager writes to the word at --configured (memory_map.py). Without that
 // option, the FPGA is configured from the start.
@@ -64,33 +65,51 @@ std::optional<Arguments> parse(int argc, char** argv) {
   for (const char* name : {"memory", "registers", "interrupt", "qtest", "accelerator"}) {
     if (!arguments.values.contains(name)) return std::nullopt;
   }
-  const std::size_t known = arguments.values.contains("configured") ? 6 : 5;
-  return arguments.values.size() == known ? std::optional(arguments) : std::nullopt;
+  const std::size_t optional =
+      arguments.values.count("configured") + arguments.values.count("timing");
+  return arguments.values.size() == 5 + optional ? std::optional(arguments) : std::nullopt;
 }
 
 // Polls often while there is work, and less often the longer it is idle.
 class Pace {
  public:
+  /// An accelerator whose runs are timed should see their starts soon.
+  explicit Pace(bool timed) : busy_(timed ? 10 : 100) {}
+
   void wait(bool worked) {
     const auto now = std::chrono::steady_clock::now();
     if (worked) last_work_ = now;
-    std::this_thread::sleep_for(now - last_work_ < std::chrono::seconds(2)
-                                    ? std::chrono::microseconds(100)
-                                    : std::chrono::microseconds(2000));
+    std::this_thread::sleep_for(
+        now - last_work_ < std::chrono::seconds(2) ? busy_ : std::chrono::microseconds(2000));
   }
 
  private:
+  std::chrono::microseconds busy_;
   std::chrono::steady_clock::time_point last_work_ = std::chrono::steady_clock::now();
 };
 
-Status serve(const Arguments& arguments) {
-  const std::map<std::string, std::string>& values = arguments.values;
-  std::ifstream file(values.at("accelerator"));
-  if (!file) return {Code::kNotFound, values.at("accelerator") + ": cannot be read"};
+Result<std::string> content_of(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return Status(Code::kNotFound, path + ": cannot be read");
   std::stringstream text;
   text << file.rdbuf();
-  Result<edgepipe::Accelerator> accelerator = edgepipe::parse_accelerator(text.str());
+  return text.str();
+}
+
+Status serve(const Arguments& arguments) {
+  const std::map<std::string, std::string>& values = arguments.values;
+  const Result<std::string> text = content_of(values.at("accelerator"));
+  if (!text.ok()) return text.status();
+  Result<edgepipe::Accelerator> accelerator = edgepipe::parse_accelerator(*text);
   if (!accelerator.ok()) return accelerator.status();
+  std::optional<edgepipe::CostModel> timing;
+  if (values.contains("timing")) {
+    const Result<std::string> costs = content_of(values.at("timing"));
+    if (!costs.ok()) return costs.status();
+    Result<edgepipe::CostModel> parsed = edgepipe::parse_cost_model(*costs);
+    if (!parsed.ok()) return parsed.status();
+    timing = *parsed;
+  }
 
   Result<edgepipe::SharedMapping> mapping = edgepipe::SharedMapping::open(values.at("memory"), {});
   if (!mapping.ok()) return mapping.status();
@@ -107,8 +126,9 @@ Status serve(const Arguments& arguments) {
 
   edgepipe::FpgaModel model(
       **simulator, std::span(*registers, edgepipe::vta::kBytesWithReset), **interrupt,
-      {.faults = arguments.faults,
-       .on_event = [](const std::string& event) { edgepipe::print_line(stderr, event); }});
+      {.faults = arguments.faults, .timing = timing, .on_event = [](const std::string& event) {
+         edgepipe::print_line(stderr, event);
+       }});
   edgepipe::print_line(stderr, "ready: " + accelerator->configuration());
   std::byte* configured = nullptr;
   if (values.contains("configured")) {
@@ -118,7 +138,7 @@ Status serve(const Arguments& arguments) {
     configured = *found;
     std::memset(configured, 0, sizeof(kConfigured));  // memory outlives a reset
   }
-  Pace pace;
+  Pace pace(timing.has_value());
   while ((*interrupt)->open()) {
     if (configured != nullptr) {
       std::uint32_t value = 0;

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,8 @@ from numpy.typing import NDArray
 from edgepipe.accuracy.data import Sample
 from edgepipe.accuracy.layers import LayerRunner
 from edgepipe.accuracy.networks import NetworkPair
+from edgepipe.bundle.manifest import Placement
+from edgepipe.partition.sharing import ON_ARM, ON_VTA
 
 Float = NDArray[np.float64]
 _TINY = 1e-30
@@ -43,7 +44,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerAccuracy:
-    """A layer, where the bundle runs it, and its accuracy in both modes of ``layers.py``."""
+    """A layer, where the bundle runs it, and its accuracy in both modes of ``layers.py``.
+
+    Of a layer that both devices share, ``device`` and ``stage`` name both, such as ``vta+arm``.
+    """
 
     name: str
     kind: str
@@ -99,13 +103,18 @@ def compare_layers(
         for index, values in enumerate(runner.run(picture.frame)):
             so_far[index].add(picture.name, values.expected, values.so_far)
             alone[index].add(picture.name, values.expected, values.alone)
-    placed: dict[str, Any] = {entry.operator: entry for entry in pair.manifest.placement}
+    placed = {entry.operator: entry for entry in pair.manifest.placement}
+
+    def places(name: str) -> list[Placement]:
+        halves = [placed[name + half] for half in (ON_VTA, ON_ARM) if name + half in placed]
+        return halves or [placed[name]]
+
     return tuple(
         LayerAccuracy(
             name=layer.name,
             kind=layer.operator.kind,
-            device=placed[layer.name].device,
-            stage=placed[layer.name].stage,
+            device="+".join(place.device for place in places(layer.name)),
+            stage="+".join(place.stage for place in places(layer.name)),
             so_far=first.comparison(),
             alone=second.comparison(),
         )

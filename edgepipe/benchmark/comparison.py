@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from edgepipe.benchmark.record import Benchmark, Run
+from edgepipe.benchmark.record import Benchmark, Run, accelerator_ms
 from edgepipe.report.table import format_table
 
 
@@ -99,3 +99,6 @@ def _of_run(run: Run) -> Iterator[tuple[tuple[str, str], float]]:
     for stage in found.stages:
         yield (f"{run.mode}, {stage.name} p50", "ms"), stage.busy.median_ms
         yield (f"{run.mode}, {stage.name} p99", "ms"), stage.busy.p99_ms
+        alone_ms = accelerator_ms(stage)
+        if alone_ms is not None:
+            yield (f"{run.mode}, {stage.name}, accelerator alone", "ms"), alone_ms

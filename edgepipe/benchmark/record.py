@@ -10,7 +10,7 @@ from pathlib import Path
 from edgepipe import schema
 from edgepipe.doctor.survey import CpuClock, Reading
 from edgepipe.errors import BundleError
-from edgepipe.runtime.statistics import Statistics, check_types
+from edgepipe.runtime.statistics import StageStatistics, Statistics, check_types
 
 FORMAT = 1
 MODES = ("alone", "serial", "pipelined")
@@ -115,6 +115,17 @@ class Benchmark:
     def bound(self) -> float:
         """The gain that the stage times of the serial run allow."""
         return self.serial.statistics.pipelining_bound
+
+
+def accelerator_ms(stage: StageStatistics) -> float | None:
+    """Return how long the accelerator took for a run of a stage: from its start to its end, on
+    average, in milliseconds.
+
+    None for a stage without one, and from programs of before 2026-11-28, which do not say.
+    """
+    if not stage.device_run_s or not stage.busy.count:
+        return None
+    return 1e3 * stage.device_run_s / stage.busy.count
 
 
 def to_json(benchmark: Benchmark) -> str:

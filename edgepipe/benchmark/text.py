@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from edgepipe.benchmark.record import Benchmark, Run
+from edgepipe.benchmark.record import Benchmark, Run, accelerator_ms
 from edgepipe.doctor.survey import Reading
 from edgepipe.report.table import format_table
 from edgepipe.runtime.statistics import Durations
@@ -83,14 +83,22 @@ def _stages(benchmark: Benchmark) -> str:
 
 
 def _accelerator(benchmark: Benchmark) -> str:
-    rows = [
-        [stage.name, f"{stage.cycles:,}", f"{stage.launch_cycles:,}", f"{stage.ms:.3f}"]
-        for stage in benchmark.prediction.stages
-        if stage.device == "vta"
-    ]
+    measured = {stage.name: stage for stage in benchmark.serial.statistics.stages}
+    rows = []
+    for stage in benchmark.prediction.stages:
+        if stage.device != "vta":
+            continue
+        found = measured.get(stage.name)
+        alone_ms = accelerator_ms(found) if found else None
+        times = ["-", "-"]
+        if found and alone_ms is not None:
+            times = [f"{alone_ms:.3f}", f"{found.busy.mean_ms - alone_ms:.3f}"]
+        cycles = [f"{stage.cycles:,}", f"{stage.launch_cycles:,}"]
+        rows.append([stage.name, *times, f"{stage.ms:.3f}", *cycles])
     if not rows:
         return ""
-    return format_table(["accelerator alone, by the model", "cycles", "of launch", "ms"], rows)
+    header = ["accelerator alone (ms)", "serial mean", "rest of the stage", "by the model"]
+    return format_table([*header, "cycles", "of launch"], rows)
 
 
 def _conditions(benchmark: Benchmark) -> Iterator[str]:

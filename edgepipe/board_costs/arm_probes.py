@@ -23,6 +23,11 @@ from vta_stages.layers.records import Conv, Epilogue, Product, Table, TensorSpec
 
 CHANNELS, EXTENT = 64, 56  # of the pictures
 
+KEPT = ("clock_hz", "byte_cycles", "fit_cycles", "dram_bytes_per_s")
+"""The costs that are not measured, but kept as the board has them: only the quotients of the other
+costs with the clock matter, no stage copies or fits a picture and does nothing else, and a probe
+runs alone."""
+
 RATES = ("macs_per_cycle", "depthwise_macs_per_cycle")
 """The costs that are multiplications per cycle; the others are cycles per element."""
 

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from edgepipe.board_costs.probes import EMPTY
+from edgepipe.board_costs.probes import CACHED, EMPTY
 from vta_stages.program import Program
 from vta_stages.timing.cost_model import CostModel
 from vta_stages.timing.timing_model import time_program
@@ -42,11 +42,12 @@ PAIRS = (
     Pair("store_row_cycles", "store_rows", "store_flat", 1, 10_000),
     Pair("instruction_cycles", "gemm_instructions", "gemm_one", 0, 10_000),
     Pair("tensor_load_cycles", "input_loads", "input_few", 0, 10_000),
+    Pair("cache_kib_cycles", CACHED, EMPTY, 0, 100_000),
 )
 """The pairs in the order in which they are solved."""
 
 LONE_ROWS = Pair("dma_row_cycles", "accumulator_loads", "gemm_instructions", 0, 10_000)
-"""Replaces the pair of this cost if the rows of a load wait together."""
+"""Replaces the pair of this cost if the latencies of a load's rows overlap."""
 
 SAME_AS: Mapping[str, str] = {
     "alu_vector_step_cycles": "alu_step_cycles",
@@ -55,7 +56,7 @@ SAME_AS: Mapping[str, str] = {
 }
 """Costs that are written as 0 if they equal another one."""
 
-KEPT = ("bus_bytes", "burst_bytes", "load_rows", "store_burst_bytes", "store_burst_cycles")
+KEPT = ("bus_bytes", "burst_bytes", "reads_in_flight", "store_burst_bytes", "store_burst_cycles")
 """Costs that describe how the port works. They are not measured, but kept as the board has them."""
 
 
@@ -117,7 +118,7 @@ class _Fitting:
         costs = dataclasses.replace(
             same, **kept, **{name: getattr(same, other) for name, other in SAME_AS.items()}
         )
-        together = self.board.load_rows > 1
+        together = self.board.reads_in_flight > 1
         for _ in range(_MOST_ROUNDS):
             before = costs
             for pair in PAIRS:

@@ -41,7 +41,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FarmOptions:
-    """How boards measure: on ``device``, ``repeat`` runs at once (``Runner.least_us``).
+    """How boards measure: on ``device``, ``repeat`` runs at once (``Runner.least``).
 
     ``limit_s`` is how long one run of a range may take. Kernels are compiled for ``architecture``,
     which in a trial need not be the board's.
@@ -181,10 +181,13 @@ class Farm:
         assert session is not None
         again, us, failure = False, 0.0, ""
         try:
-            runner = Runner(session, job.path, self.options.device, threads=job.threads)
-            session.exchange.allow(self.options.limit_s)
-            us, failure = runner.least_us(0, self.options.repeat)
-            session.exchange.allow(_PATIENCE_S)
+            with Runner.open(session, job.path, self.options.device, threads=job.threads) as runner:
+                session.exchange.allow(self.options.limit_s)
+                try:
+                    least = runner.least(0, self.options.repeat)
+                    us, failure = least.us, least.fault
+                finally:
+                    session.exchange.allow(_PATIENCE_S)
         except RpcError as cause:
             failure = _reason(cause, self.options.limit_s)
             if session.exchange.broken:

@@ -4,10 +4,15 @@ The names say what a program repeats. Two programs that differ in one count give
 counted (:mod:`edgepipe.board_costs.cost_fit` lists the pairs), because the rest takes equally long
 in both. The convolutions are compiled like those of a network. No cost is taken from them: they
 show whether the costs explain a program.
+
+Every program ends with a store, because a driver runs no other: only a FINISH that waits for the
+last store says that memory is written. Programs that do something else store a single entry after
+their work, which costs the same in both programs of a pair.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -24,7 +29,12 @@ from vta_stages.program import Program, Region, RegionKind
 from vta_stages.timing.cost_model import CostModel
 
 EMPTY = "nothing"
-"""The program that only ends."""
+"""The program that only stores one entry and ends."""
+
+CACHED = "nothing_cached"
+"""The same program with large borders, whose caches the host maintains though nothing is there."""
+
+_CACHED_BYTES = 1 << 19  # of each border: both together fill the second-level cache of an A53
 
 _CONST, _START, _STORED, _END = range(4)  # regions
 _MOST_ITERATIONS = 1 << 13  # of one of the two loops
@@ -90,7 +100,7 @@ def probe_programs(accelerator: Accelerator, cost: CostModel) -> dict[str, Progr
         "store_rows": Rows(output_row, accelerator.acc_depth // output_row, 32),
         "store_flat": Rows(accelerator.acc_depth, 1, 32),
     }
-    programs = {EMPTY: _Writer(accelerator, EMPTY).finish()}
+    programs = {EMPTY: _Writer(accelerator, EMPTY).store_one()}
     programs |= {
         name: _compute(accelerator, name, counts, emit) for (name, emit), counts in steps.items()
     }
@@ -98,6 +108,7 @@ def probe_programs(accelerator: Accelerator, cost: CostModel) -> dict[str, Progr
         name: _load(accelerator, name, counts, memory) for (name, memory), counts in loads.items()
     }
     programs |= {name: _store(accelerator, name, counts) for name, counts in stores.items()}
+    programs[CACHED] = _with_borders(programs[EMPTY])
     layers = {"wide_convolution": _convolution(64, 56), "deep_convolution": _convolution(256, 14)}
     return programs | {
         name: compile_program(
@@ -105,6 +116,18 @@ def probe_programs(accelerator: Accelerator, cost: CostModel) -> dict[str, Progr
         )
         for name, layer in layers.items()
     }
+
+
+def _with_borders(program: Program) -> Program:
+    """Return the program with a large input and a large output in place of its own."""
+    ends = {RegionKind.INPUT: f"{CACHED}_start", RegionKind.OUTPUT: f"{CACHED}_end"}
+    regions = tuple(
+        Region(name=ends[region.kind], bytes=_CACHED_BYTES, kind=region.kind)
+        if region.kind in ends
+        else region
+        for region in program.regions
+    )
+    return dataclasses.replace(program, regions=regions)
 
 
 def _longest(accelerator: Accelerator) -> int:
@@ -143,16 +166,18 @@ class _Writer:
 
     def __init__(self, accelerator: Accelerator, name: str, data_bytes: int = 4096) -> None:
         self.accelerator, self.buffer = accelerator, InstructionBuffer(accelerator)
-        self._consts = bytearray(data_bytes)
+        self._consts = bytearray(max(data_bytes, accelerator.acc_bytes))  # which store_one loads
         self._name = name
 
-    def load_uops(self, count: int, first_read: int, moving: int) -> None:
+    def load_uops(self, count: int, first_read: int, moving: int, tokens: int = 0) -> None:
         """Load uops: step n writes entry n and reads ``first_read + moving * n``."""
         dst = np.arange(count)
         uops = np.stack([dst, first_read + moving * dst, np.zeros_like(dst)], 1)
         first = len(self._consts) // self.accelerator.uop_bytes
         self._consts += encode_uops(self.accelerator, uops).tobytes()
-        self.buffer.load(MemoryType.UOP, sram_base=0, dram_base=first, x_size=count, region=_CONST)
+        self.buffer.load(
+            MemoryType.UOP, sram_base=0, dram_base=first, x_size=count, region=_CONST, tokens=tokens
+        )
 
     def clear(self, count: int) -> None:
         """Clear all accumulators, ``count`` in each iteration."""
@@ -169,9 +194,18 @@ class _Writer:
             tokens=tokens,
         )  # fmt: skip
 
-    def finish(self, tokens: int = 0, stored: int = 0) -> Program:
-        """End the program with a FINISH that has ``tokens``; it may store ``stored`` bytes."""
-        self.buffer.finish(tokens=tokens)
+    def store_one(self, tokens: int = 0) -> Program:
+        """Store one entry after everything else, and end; ``tokens`` are what it waits for."""
+        self.load_uops(1, 0, 0, tokens)
+        self.buffer.load(MemoryType.ACC, sram_base=0, dram_base=0, x_size=1, region=_CONST)
+        self.buffer.alu(AluOp.ADD, 0, 1, imm=0, tokens=Token.PUSH_NEXT)
+        tokens = Token.POP_PREV | Token.PUSH_PREV
+        self.buffer.store(sram_base=0, dram_base=0, x_size=1, region=_STORED, tokens=tokens)
+        return self.finish(self.accelerator.out_bytes)
+
+    def finish(self, stored: int) -> Program:
+        """End the program, whose last store pushes a token; it stores ``stored`` bytes."""
+        self.buffer.finish(tokens=Token.POP_NEXT)
         border = self.accelerator.inp_bytes
         regions = [
             Region(name="consts", bytes=len(self._consts), kind=RegionKind.CONST),
@@ -229,7 +263,7 @@ def _compute(accelerator: Accelerator, name: str, steps: Steps, emit: Emit) -> P
     writer.clear(long)
     for number in range(steps.instructions):
         emit(buffer, steps, 0 if number else Token.POP_PREV)
-    return writer.finish()
+    return writer.store_one()
 
 
 def _load(accelerator: Accelerator, name: str, rows: Rows, memory: MemoryType) -> Program:
@@ -242,9 +276,9 @@ def _load(accelerator: Accelerator, name: str, rows: Rows, memory: MemoryType) -
             x_size=rows.elements, x_stride=rows.elements, region=_CONST,
         )  # fmt: skip
     if memory is MemoryType.ACC:  # compute loads them itself
-        return writer.finish()
+        return writer.store_one()
     writer.buffer.add_tokens(-1, Token.PUSH_NEXT)
-    return writer.finish(Token.POP_PREV)
+    return writer.store_one(Token.POP_PREV)
 
 
 def _store(accelerator: Accelerator, name: str, rows: Rows) -> Program:
@@ -258,4 +292,4 @@ def _store(accelerator: Accelerator, name: str, rows: Rows) -> Program:
             x_stride=rows.elements, region=_STORED, tokens=0 if number else Token.POP_PREV,
         )  # fmt: skip
     writer.buffer.add_tokens(-1, Token.PUSH_PREV)
-    return writer.finish(Token.POP_NEXT, rows.rows * rows.elements * accelerator.out_bytes)
+    return writer.finish(rows.rows * rows.elements * accelerator.out_bytes)

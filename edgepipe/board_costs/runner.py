@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,42 +23,64 @@ _MOST_ROUNDS = 10
 _SETTLED = 0.998  # a round of runs that lowers the least time by less is the last one
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Least:
+    """The least times of a stage in us: its own, and that in which its device worked.
+
+    ``fault`` is what happened to its device, empty if nothing did.
+    """
+
+    us: float
+    device_us: float
+    fault: str = ""
+
+
 class Runner:
     """A bundle on a board, whose stages are timed one by one; ``device`` runs its programs."""
 
-    def __init__(self, session: Session, path: Path, device: str, *, threads: int = 1) -> None:
-        """Upload the bundle at ``path``; its ARM stages run on ``threads`` cores.
-
-        Raises RpcError.
-        """
-        module = session.call("edgepipe.open_bundle", session.upload_bundle(path), device)
-        self._run, self._statistics, describe, set_threads = (
+    def __init__(self, session: Session, module: Any) -> None:
+        """Take over a module of ``Session.opened``. Raises RpcError."""
+        self._run, self._statistics, self._set_threads, describe = (
             session.function(module, name)
-            for name in ("run_stage", "statistics", "describe", "set_threads")
+            for name in ("run_stage", "statistics", "set_threads", "describe")
         )
-        if threads > 1:
-            set_threads(threads)
         self.device: str = json.loads(describe())["device"]
 
-    def least_us(self, stage: int, repeat: int) -> tuple[float, str]:
-        """Return the least time of a stage in us, and the fault of its device, empty if none.
+    @classmethod
+    @contextlib.contextmanager
+    def open(
+        cls, session: Session, path: Path, device: str, *, threads: int = 1
+    ) -> Iterator[Runner]:
+        """Upload the bundle at ``path`` for the block; its ARM stages run on ``threads`` cores.
+
+        The accelerator is free again after the block. Raises RpcError.
+        """
+        with session.opened(path, device) as module:
+            runner = cls(session, module)
+            if threads > 1:
+                runner._set_threads(threads)
+            yield runner
+
+    def least(self, stage: int, repeat: int) -> Least:
+        """Return the least times of a stage.
 
         ``repeat`` runs are repeated until the least time no longer falls, because something else
         may have slowed all of them down. Raises RpcError.
         """
         self._run(stage)  # the first run also fills caches
         self._statistics()
-        least = math.inf
+        least = device = math.inf
         for _ in range(_MOST_ROUNDS):
             for _ in range(repeat):
                 self._run(stage)
             found = json.loads(self._statistics())[stage]
             if found["fault"]:
-                return least, str(found["fault"])
+                return Least(us=least, device_us=device, fault=str(found["fault"]))
             before, least = least, min(least, found["min_us"])
-            if least > _SETTLED * before:
+            device_before, device = device, min(device, found["device_min_us"])
+            if least > _SETTLED * before and device >= _SETTLED * device_before:
                 break
-        return least, ""
+        return Least(us=least, device_us=device)
 
 
 def this_architecture() -> str:

@@ -76,9 +76,10 @@ class Operator:
 class Stage:
     """A stage: its time for a frame, without the hop before it, and the crew that runs it.
 
-    ``bytes`` is the size of its files, ``written_bytes`` that of the tensors that it hands over.
-    ``reads`` are the numbers of the stages before it. ``launch_cycles`` and ``cycles`` are 0 on
-    ARM, and ``ideal_share`` is None there.
+    ``bytes`` is the size of its files, ``written_bytes`` that of the tensors that it hands over,
+    and ``moved_bytes`` what it reads from memory and writes to it for a frame.
+    ``reads`` are the numbers of the stages before it. ``launch_cycles`` include the maintenance of
+    caches. They and ``cycles`` are 0 on ARM, and ``ideal_share`` is None there.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Stage:
     has_fallback: bool
     bytes: int
     written_bytes: int
+    moved_bytes: int
     reads: tuple[int, ...]
     cycles: int
     launch_cycles: int
@@ -165,7 +167,8 @@ class Timeline:
 class Prediction:
     """What the model expects of the pipeline.
 
-    ``interval_ms`` is the time between frames of a source that always has one ready,
+    ``interval_ms`` is the time between frames of a source that always has one ready, with what the
+    shared memory adds to the stages' times,
     ``serial_ms`` that of one frame alone through all stages, hops included. ``bound_ms`` is what
     the busier device alone would allow: ``vta_ms`` of work, or ``arm_ms`` over all cores.
     """

@@ -48,8 +48,24 @@ def timed(path: Path, manifest: Manifest, stage: Stage) -> tuple[Program, Timing
         verify(program)
     with advise("build the bundle again with this version of edgepipe"):
         where = f"{path}: {stage.folder}/program.json: costs"
-        cost = schema.from_table(CostModel, dict(program.costs), where, BundleError)
+        cost = schema.from_table(CostModel, _known_costs(program.costs, where), where, BundleError)
     return program, time_program(program, cost)
+
+
+def _known_costs(costs: Mapping[str, int], where: str) -> dict[str, object]:
+    """Return costs without ``load_rows``, which bundles from before 2026-11-28 contain.
+
+    Raises BundleError for a value other than 1, because the timing model no longer has its meaning.
+    """
+    known: dict[str, object] = dict(costs)
+    load_rows = known.pop("load_rows", 1)
+    if load_rows != 1:
+        raise BundleError(
+            f"{where}: load_rows is {load_rows}, expected 1: reads_in_flight has replaced it",
+            hint="replace load_rows in the board's file by reads_in_flight and build the bundle "
+            "again",
+        )
+    return known
 
 
 def stage_work(

@@ -25,6 +25,8 @@ from edgepipe.bundle_report.timeline import timeline
 from edgepipe.bundle_report.what_if import what_if
 from edgepipe.errors import BundleError
 from edgepipe.partition.crew_rate import Crews, StageTime, crews, frame_interval_ms
+from edgepipe.partition.shared_dram import operators_bytes, shared_interval_ms, tensor_bytes
+from vta_stages.timing.timing_model import program_bytes
 
 MOST_SLOTS = 4096
 """More frames in flight than any pipeline needs; the simulation takes time for each."""
@@ -207,6 +209,7 @@ def _stages(
     who = _crews(manifest.stages, record.board.arm_cores)
     made_by = {name: n for n, stage in enumerate(manifest.stages) for name in stage.outputs}
     bytes_of = {tensor.name: tensor.bytes for tensor in manifest.tensors}
+    sizes = {o.name: tensor_bytes(o.shape, o.dtype) for o in record.operators}
     stages = []
     for entry, crew in zip(manifest.stages, who.of_stages, strict=True):
         own = [operator for operator in operators if operator.stage == entry.name]
@@ -231,6 +234,9 @@ def _stages(
                 has_fallback=bool(entry.fallback),
                 bytes=sum(file.bytes for file in manifest.files if file.path.startswith(folders)),
                 written_bytes=sum(bytes_of[name] for name in entry.outputs),
+                moved_bytes=program_bytes(work[entry.name].program)
+                if entry.name in work
+                else operators_bytes(own, sizes),
                 reads=tuple(sorted({made_by[name] for name in entry.inputs if name in made_by})),
                 cycles=cycles,
                 launch_cycles=timing.launch_cycles if timing is not None else 0,
@@ -247,7 +253,12 @@ def _prediction(stages: Sequence[Stage], record: NetworkRecord, slots: int) -> P
     vta = sum(stage.ms for stage in stages if stage.device == "vta")
     arm = sum(stage.ms * stage.threads for stage in stages if stage.device == "arm")
     return Prediction(
-        interval_ms=frame_interval_ms(stage_times(stages), threads, slots, hop_ms),
+        interval_ms=shared_interval_ms(
+            lambda ms: frame_interval_ms(stage_times(stages, ms), threads, slots, hop_ms),
+            [stage.ms for stage in stages],
+            [stage.moved_bytes for stage in stages],
+            board.arm_timing.dram_bytes_per_s,
+        ),
         serial_ms=sum(stage.ms + hop_ms for stage in stages),
         bound_ms=max(vta, arm / board.arm_cores),
         vta_ms=vta,

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from edgepipe.boards import Board
-from edgepipe.bundle.manifest import Manifest
+from edgepipe.bundle.manifest import Manifest, tensor_bytes
 from edgepipe.bundle.network import NetworkRecord, OperatorRecord
 from edgepipe.bundle_report.model import Cut, WhatIf
 from edgepipe.errors import LayerError
+from edgepipe.partition.borders import border_bytes
 from edgepipe.partition.cores import divide
 from edgepipe.partition.crew_rate import StageTime, crews, frame_interval_ms
 from edgepipe.partition.operator import Operator
@@ -61,6 +62,12 @@ class _Trial:
             for each in record.operators
         )
         self._book = RuleBook(OperatorFacts(self._operators))
+        # What the VTA reads or writes is int8 and in its layout.
+        self._tensor_bytes = {
+            each.name: tensor_bytes(each.shape, each.dtype, "vta", record.board.accelerator)
+            for each in record.operators
+            if each.dtype == "int8" and len(each.shape) == 4
+        }
 
     def as_built(self) -> tuple[Segment, ...]:
         """Return the stages of the bundle."""
@@ -101,22 +108,31 @@ class _Trial:
         if refusal:
             raise LayerError(refusal)
 
-    def _stage_ms(self, part: Segment) -> float:
-        """Return the time of a stage on one core or the accelerator, in ms."""
-        records = [self._records[placed.operator.name] for placed in part.operators]
-        if part.device == "vta":
-            return self._board.vta_stage_ms(sum(record.vta_cycles for record in records))
-        return sum(record.arm_ms for record in records)
+    def _stages_ms(self, parts: Sequence[Segment]) -> list[float]:
+        """Return the times of stages on one core or the accelerator, in ms."""
+        found = []
+        for part, borders in zip(parts, border_bytes(parts, self._tensor_bytes), strict=True):
+            records = [self._records[placed.operator.name] for placed in part.operators]
+            found.append(
+                self._board.vta_stage_ms(sum(record.vta_cycles for record in records), borders)
+                if part.device == "vta"
+                else sum(record.arm_ms for record in records)
+            )
+        return found
 
     def _load_ms(self, parts: Sequence[Segment]) -> float:
         """Return the work of the busier device in ms, as ``partition.depthwise`` compares it."""
-        arm, vta = self._loads(parts)
+        arm, vta = self._loads(parts, self._stages_ms(parts))
         return max(vta, arm / self._board.arm_cores)
 
-    def _loads(self, parts: Sequence[Segment]) -> tuple[float, float]:
+    def _loads(self, parts: Sequence[Segment], stages_ms: Sequence[float]) -> tuple[float, float]:
         hop_ms = self._board.arm_timing.handover_us / 1e3
         arm, vta = (
-            sum(self._stage_ms(part) + hop_ms for part in parts if part.device == device)
+            sum(
+                ms + hop_ms
+                for part, ms in zip(parts, stages_ms, strict=True)
+                if part.device == device
+            )
             for device in ("arm", "vta")
         )
         return arm, vta
@@ -125,7 +141,8 @@ class _Trial:
         """Return the estimate of a pipeline of these stages."""
         board = self._board
         hop_ms = board.arm_timing.handover_us / 1e3
-        times = _stage_times(parts, [self._stage_ms(part) for part in parts], board)
+        alone_ms = self._stages_ms(parts)
+        times = _stage_times(parts, alone_ms, board)
         who = crews(
             [str(number) for number in range(len(parts))],
             [part.device for part in parts],
@@ -147,7 +164,7 @@ class _Trial:
             )
             for number, (part, ms, crew) in enumerate(zip(parts, times, who.of_stages, strict=True))
         ]
-        arm, vta = self._loads(parts)
+        arm, vta = self._loads(parts, alone_ms)
         slots = board.slots(len(parts))
         return Cut(
             operator=name,

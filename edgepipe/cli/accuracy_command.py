@@ -32,12 +32,15 @@ With --host, every picture also runs on a board (docs/guides/virtual-board.md ha
 Every tensor between stages must be bit-equal to the simulator's; the first layer and element that
 differ are an error with exit code 20.
 
+With --dask, the pictures run on all workers of a Dask cluster that have edgepipe, too.
+
 examples:
   edgepipe accuracy net.edgepipe --data test/
   edgepipe accuracy net.edgepipe --network net.onnx --calib calib/ --data test/ --labels test.csv
   edgepipe accuracy net.edgepipe --network net.onnx --calib calib/ --data val/ \\
       --boxes instances_val.json --chart layers.svg --json
   edgepipe accuracy net.edgepipe --network net.onnx --calib calib/ --data test/ --host door-camera
+  edgepipe accuracy net.edgepipe --data test/ --labels test.csv --dask 192.168.2.1:8786
 """
 
 
@@ -118,6 +121,12 @@ def add_parser(commands: Any) -> None:
         help="device for the VTA stages (default: simulator, with --host auto)",
     )
     add_where(parser)
+    parser.add_argument(
+        "--dask",
+        default="",
+        metavar="HOST:PORT",
+        help="run the pictures on the workers of this Dask scheduler; same figures",
+    )
     parser.set_defaults(run=run)
 
 
@@ -213,10 +222,20 @@ def _beside(bundle: Path, suffix: str) -> Path:
 
 @contextlib.contextmanager
 def _device(options: argparse.Namespace) -> Iterator[Device]:
-    """Yield the device that the options name; a board's server runs meanwhile."""
+    """Yield the device that the options name; a board's server or a cluster runs meanwhile."""
     from edgepipe import rpc
+    from edgepipe.accuracy import cluster
     from edgepipe.accuracy.devices import OnBoard, Simulated
 
+    if options.dask:
+        if options.host or options.device not in (None, "simulator"):
+            raise AccuracyError(
+                f"Dask at {options.dask}: its workers have simulators, and no board",
+                hint="omit --host and --device, or --dask",
+            )
+        with cluster.connected(options.dask, options.bundle) as workers:
+            yield workers
+        return
     if not options.host and options.device in (None, "simulator"):
         yield Simulated(options.bundle)
         return

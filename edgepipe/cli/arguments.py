@@ -120,7 +120,8 @@ def add_arrangement(parser: argparse._ActionsContainer) -> None:
         default=[],
         metavar="OP=DEVICE",
         help="run an operator on this device, arm or vta (repeatable); arm@1,2: its stage on these "
-        "cores; arm/NAME: with this code generator of --rules",
+        "cores; arm/NAME: with this code generator of --rules; vta+arm:32: on both side by side, "
+        "its last 32 output channels on arm",
     )
     parser.add_argument(
         "--depthwise",
@@ -233,7 +234,7 @@ def cores(text: str) -> tuple[int, ...]:
 
 
 def placement(texts: Sequence[str]) -> dict[str, str]:
-    """Turn ``OP=arm``, ``OP=vta@0`` and ``OP=arm@1,2/mine`` into a mapping from operators to
+    """Turn ``OP=arm``, ``OP=vta+arm:32`` and ``OP=arm@1,2/mine`` into a mapping from operators to
     targets; raise ``PartitionError`` on other texts and on an operator with two placements."""
     overrides: dict[str, str] = {}
     for text in texts:

@@ -232,8 +232,8 @@ def print_timing(path: Path, manifest: Manifest) -> None:
         ideal = sum(products[name] for name in inside) / manifest.accelerator.macs_per_cycle
         real, steps = (100 * n / max(timing.cycles, 1) for n in (ideal, timing.gemm_steps))
         print_line(
-            f"{stage.name}: {timing.cycles} cycles, {timing.launch_cycles} of them for the launch; "
-            f"{milliseconds:.2f} ms at {manifest.accelerator.clock_hz / 1e6:.0f} MHz; "
+            f"{stage.name}: {timing.cycles} cycles, {timing.launch_cycles} of them for the launch "
+            f"and caches; {milliseconds:.2f} ms at {manifest.accelerator.clock_hz / 1e6:.0f} MHz; "
             f"ideal {ideal:.0f} cycles (real products in {real:.1f} %), GEMM steps in {steps:.1f} %"
         )
         rows = []

@@ -27,7 +27,7 @@ minute. The output appears only when all is measured. Until then times are kept 
 and after an interrupt the same command goes on there.
 
 The board's file states the accelerator. Its [timing] and [arm_timing] are replaced, except what is
-not measured: bus_bytes, burst_bytes, load_rows, the bursts of stores and the cores' clock_hz.
+not measured: bus_bytes, burst_bytes, reads_in_flight, the bursts of stores and the cores' clock_hz.
 
 --timed is a trial without a board: the simulator takes the time that the board's file states, so
 the costs of that file must come out. The cores' costs are then those of this machine; with

@@ -28,6 +28,7 @@ examples:
   edgepipe virtual-board up
   edgepipe virtual-board ssh cat /proc/device-tree/model
   scp -F "$(edgepipe virtual-board status --ssh-config)" program virtual-ultra96:
+  edgepipe virtual-board fpga --board measured.toml --timed
   edgepipe virtual-board fpga --fault hang=10 --fault lost-interrupt=7
   edgepipe virtual-board down
 """
@@ -47,6 +48,11 @@ def add_parser(commands: Any) -> None:
     fpga = argparse.ArgumentParser(add_help=False)
     fpga.add_argument(
         "--board", default="ultra96", help="board whose accelerator the FPGA contains"
+    )
+    fpga.add_argument(
+        "--timed",
+        action="store_true",
+        help="each run of the accelerator takes at least as long as the board's file says",
     )
     fpga.add_argument("--no-fpga", action="store_true", help="run no FPGA model")
     fpga.add_argument(
@@ -143,10 +149,11 @@ def run_status(options: argparse.Namespace) -> int:
         if status.fpga:
             accelerator = status.fpga.accelerator
             faults = f", faults {' '.join(status.fpga.faults)}" if status.fpga.faults else ""
+            timed = ", timed" if status.fpga.timing is not None else ""
             process = f"process {status.fpga_pid}" if status.fpga_pid else "stopped"
             print(
                 f"  fpga   {process}: {accelerator.configuration}, "
-                f"revision {accelerator.revision}{faults}"
+                f"revision {accelerator.revision}{timed}{faults}"
             )
     return 0 if status.state == "up" else 1
 
@@ -169,8 +176,10 @@ def _board(options: argparse.Namespace) -> VirtualBoard:
 def _fpga(options: argparse.Namespace) -> FpgaOptions | None:
     if options.no_fpga:
         return None
+    board = boards.load(options.board)
     return FpgaOptions(
-        accelerator=boards.load(options.board).accelerator,
+        accelerator=board.accelerator,
+        timing=board.timing if options.timed else None,
         faults=tuple(options.fault),
         program=options.fpga_model,
         blank=options.blank,

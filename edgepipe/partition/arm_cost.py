@@ -1,8 +1,11 @@
 """What operators cost on an ARM core, by the board's ``arm_timing`` table.
 
 Convolutions cost by their multiplications, tables and products by the elements of their results,
-and all other operators by the elements that each of their calls computes. The table's defaults are
-counted instructions of edgepipe's kernels (docs/reference/timing-model.md).
+and all other operators by the elements that each of their calls computes. Pictures that have to be
+copied into another layout cost by their bytes. The operator that reads a camera's picture also fits
+it to the network's input: a camera delivers its own size, and a picture of the right size takes the
+same way. The table's defaults are counted instructions of edgepipe's kernels
+(docs/reference/timing-model.md).
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ import numpy as np
 from edgepipe.boards import ArmTiming, Board
 from edgepipe.partition.operator import Operator
 from vta_stages.layers.records import (
+    Concat,
     Conv,
     Layer,
     MaxPool,
+    Pick,
     PixelAffine,
     Product,
     Quotient,
@@ -30,6 +35,9 @@ from vta_stages.layers.records import (
 if TYPE_CHECKING:  # what only estimates needs no TVM
     from edgepipe.tvm_adapter import Binding
 
+CAMERA_PIXELS = 640 * 480
+"""The pixels of a camera's picture, in the size that ``edgepipe-cam`` asks for."""
+
 # These only name values that are already in memory.
 _FREE = frozenset(["squeeze", "expand_dims", "tuple", "tuple_get_item"])
 _EXPONENTIAL = frozenset(
@@ -38,8 +46,6 @@ _EXPONENTIAL = frozenset(
         *("nn.softmax", "nn.log_softmax", "nn.gelu", "nn.silu"),
     ]
 )
-# The inner extent of a product of two computed matrices: usual for a head of attention.
-_HEAD = 64
 
 
 def is_depthwise(layer: Layer | None) -> bool:
@@ -62,7 +68,7 @@ def layer_ms(layer: Layer, board: Board) -> float:
         macs = weights * pixels.height * pixels.width
         rate = timing.depthwise_macs_per_cycle if is_depthwise(layer) else timing.macs_per_cycle
         cycles = macs / rate
-    elif isinstance(layer, Table):
+    elif isinstance(layer, Table | Concat | Pick):  # none of them computes
         cycles = _elements(layer.output) * timing.table_cycles
     elif isinstance(layer, Product | PixelAffine):
         cycles = _elements(layer.output) * timing.product_cycles
@@ -76,9 +82,14 @@ def layer_ms(layer: Layer, board: Board) -> float:
 
 def operator_ms(operator: Operator, board: Board) -> float:
     """Return the time of an operator on one core, in ms."""
+    timing = board.arm_timing
     if operator.layer is not None:
         return layer_ms(operator.layer, board)
-    cycles = sum(_call_cycles(call, board.arm_timing) for call in operator.bindings)
+    if operator.kind == "input_table":
+        cycles = prod(operator.bindings[-1].shape) * timing.table_cycles
+    else:
+        cycles = sum(_call_cycles(call, timing) for call in operator.bindings)
+    cycles += _fit_cycles(operator, timing) + operator.copied_bytes * timing.byte_cycles
     return board.arm_ms(cycles)
 
 
@@ -89,6 +100,17 @@ def operators_ms(operators: Iterable[Operator], board: Board) -> float:
 
 def _elements(tensor: TensorSpec) -> int:
     return tensor.channels * tensor.height * tensor.width
+
+
+def _fit_cycles(operator: Operator, timing: ArmTiming) -> float:
+    """Return the cycles of fitting a camera's picture to the network's input, uint8[1, C, H, W].
+
+    Only an operator that begins with the picture has any.
+    """
+    first = operator.bindings[0]
+    if first.dtype != "uint8" or len(first.shape) != 4:
+        return 0.0
+    return (CAMERA_PIXELS * first.shape[1] + prod(first.shape)) * timing.fit_cycles
 
 
 def _call_cycles(call: Binding, timing: ArmTiming) -> float:
@@ -104,7 +126,14 @@ def _multiplications(call: Binding) -> int:
     """Return those for one element of the result, or 1 for a call that does something else."""
     weights = next((a for a in call.args if isinstance(a, np.ndarray) and a.ndim > 1), None)
     if call.op == "matmul":
-        return _HEAD if weights is None else int(weights.shape[-2])
+        return _inner_extent(call)
     if call.op == "nn.conv2d" and weights is not None:
         return prod(weights.shape[1:])
     return 1
+
+
+def _inner_extent(call: Binding) -> int:
+    """Return over how many elements a product of matrices or vectors sums."""
+    second = call.args[1]
+    shape = second.shape if isinstance(second, np.ndarray) else call.shapes[str(second)]
+    return int(shape[-2 if len(shape) > 1 else -1])

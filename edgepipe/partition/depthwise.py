@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from edgepipe.boards import Board
 from edgepipe.bundle.buffers import StageTensors, plan_buffers
 from edgepipe.partition.arm_cost import is_depthwise, operators_ms
+from edgepipe.partition.borders import border_bytes
 from edgepipe.partition.cores import divide
 from edgepipe.partition.placement import Segment
 from edgepipe.partition.rules.reasons import reasons
@@ -99,9 +100,9 @@ def estimate(
     """Return the times of a pipeline of these segments, with a frame in every stage."""
     handover_ms = board.arm_timing.handover_us / 1e3
     stages: dict[str, list[float]] = {"arm": [], "vta": []}
-    for part in segments:
+    for part, borders in zip(segments, border_bytes(segments, tensor_bytes), strict=True):
         stages[part.device].append(
-            board.vta_stage_ms(sum(cycles[p.operator.name] for p in part.operators))
+            board.vta_stage_ms(sum(cycles[p.operator.name] for p in part.operators), borders)
             if part.device == "vta"
             else stage_arm_ms(part, board)
         )

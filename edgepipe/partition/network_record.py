@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from edgepipe.boards import Board
 from edgepipe.bundle.network import FORMAT, NetworkRecord, OperatorRecord
 from edgepipe.errors import LayerError
@@ -29,14 +27,13 @@ def _record(operator: Operator, check: VtaCheck, board: Board) -> OperatorRecord
     except LayerError as error:
         refusal = str(error)
     result = operator.bindings[-1]
-    constants = [a for b in operator.bindings for a in b.args if isinstance(a, np.ndarray)]
     return OperatorRecord(
         name=operator.name,
         inputs=operator.inputs,
         dtype=result.dtype,
         shape=tuple(result.shape),
         products=real_products(operator.layer) if operator.layer is not None else 0,
-        constant_bytes=sum(constant.nbytes for constant in constants),
+        constant_bytes=operator.constant_bytes,
         depthwise=is_depthwise(operator.layer),
         arm_ms=operator_ms(operator, board),
         vta_cycles=check.cycles.get(operator.name, 0.0),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from vta_stages.layers.records import Layer
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ class Operator:
     ``layer`` is its record, or None for kinds ``generic`` and ``input_table``. ``inputs`` are the
     tensors it reads (each once), ``output`` the tensor it computes (= ``name``), ``bindings`` its
     part of ``main`` in order. On the accelerator, ``folds`` x ``folds`` pixels of its input are one
-    (``folding.py``).
+    (``folding.py``). On ARM it also copies ``copied_bytes`` of pictures into another layout
+    (``layout_copies.py``).
     """
 
     name: str
@@ -35,3 +38,10 @@ class Operator:
     output: str
     bindings: tuple[Binding, ...] = field(repr=False)
     folds: int = 1
+    copied_bytes: int = 0
+
+    @property
+    def constant_bytes(self) -> int:
+        """The bytes of the constants in its part of ``main``."""
+        constants = (a for b in self.bindings for a in b.args if isinstance(a, np.ndarray))
+        return sum(constant.nbytes for constant in constants)

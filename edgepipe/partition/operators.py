@@ -24,6 +24,7 @@ from edgepipe.partition.chain import (
     take_epilogue,
     take_terms,
 )
+from edgepipe.partition.layout_copies import with_copies
 from edgepipe.partition.operator import PART, Operator
 from edgepipe.tvm_adapter import Binding, IRModule, Main, read_main
 from vta_stages.layers.check import pool_padding
@@ -52,7 +53,7 @@ def match_operators(module: IRModule) -> tuple[Operator, ...]:
     main = read_main(module)
     shapes = {p.name: (p.shape, p.dtype) for p in main.params}
     shapes |= {b.name: (b.shape, b.dtype) for b in main.bindings}
-    return tuple(_operator(chain, shapes) for chain in _chains(main))
+    return with_copies([_operator(chain, shapes) for chain in _chains(main)])
 
 
 def _chains(main: Main) -> list[tuple[Binding, ...]]:

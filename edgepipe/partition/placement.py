@@ -46,6 +46,7 @@ def place(
     overrides: Mapping[str, str] | None = None,
     on_arm: Mapping[str, str] | None = None,
     book: RuleBook | None = None,
+    why: Mapping[str, str] | None = None,
 ) -> tuple[PlacedOperator, ...]:
     """Decide the device of every operator; ``operators`` is in topological order.
 
@@ -53,8 +54,8 @@ def place(
     or the tables of ``book``, by default the package's, say that it should not: the package's keep
     everything up to and including the first convolution on ARM, or, when ``border`` names an
     operator, that operator and all that it depends on. ``overrides`` maps operator names to "arm"
-    or "vta" and takes precedence; ``on_arm`` maps operators that run on ARM unless overridden, or
-    unless ARM cannot run them, to the reason.
+    or "vta" and takes precedence, for the reasons in ``why`` or because someone asked; ``on_arm``
+    maps operators that run on ARM unless overridden, or unless ARM cannot run them, to the reason.
     Raises ``PartitionError`` for unknown names and devices, and for operators that no device can
     run, or not the requested one, alone or together with others.
     """
@@ -81,7 +82,7 @@ def place(
             raise _impossible(name, wish, refusals)
         preferred = book.preference(operator, positions.get(name, ""))
         if wish:
-            placed[name] = wish, reasons().requested
+            placed[name] = wish, (why or {}).get(name, reasons().requested)
         elif on_vta and here:
             raise _impossible(name, "vta", refusals)
         elif on_vta:

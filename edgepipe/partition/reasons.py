@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Collection, Mapping, Sequence
 
 from edgepipe.errors import LayerError
 from edgepipe.frontend.network import Network
@@ -13,6 +14,7 @@ from edgepipe.partition.rules.facts import OperatorFacts
 from edgepipe.partition.rules.rule import RuleSet
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import check_layer
+from vta_stages.layers.records import Layer
 from vta_stages.timing.cost_model import CostModel
 
 
@@ -36,14 +38,29 @@ class VtaCheck:
     ) -> None:
         self.cycles: dict[str, float] = {}
         self.operators = operators
-        self._accelerator, self._cost = accelerator, cost
-        facts = OperatorFacts(operators, _onnx_types(network), reasons)
-        self.book = RuleBook(facts, rules, {"vta_program": self._check_program})
+        self.accelerator, self._cost = accelerator, cost
+        self._types, self._reasons, self._rules = _onnx_types(network), reasons, rules
+        self.book = self._book()
 
     def __call__(self, operator: Operator) -> None:
         """Raise ``LayerError`` with the reason, in one line, if ``operator`` needs the CPU."""
         if operator.name not in self.cycles:
             self.book.require(operator, "vta")
+
+    def of(self, operators: Sequence[Operator], changed: Collection[str]) -> VtaCheck:
+        """Return the same check for ``operators``, of which only those named in ``changed`` differ.
+
+        What this one knows about the cycles of the others stays.
+        """
+        made = copy.copy(self)
+        made.operators = operators
+        made.cycles = {name: c for name, c in self.cycles.items() if name not in changed}
+        made.book = made._book()
+        return made
+
+    def _book(self) -> RuleBook:
+        facts = OperatorFacts(self.operators, self._types, self._reasons)
+        return RuleBook(facts, self._rules, {"vta_program": self._check_program})
 
     def runs_on(self, operator: Operator, device: str) -> bool:
         """Return whether a device, "arm" or "vta", can run an operator on its own."""
@@ -58,7 +75,11 @@ class VtaCheck:
     def _check_program(self, operator: Operator) -> None:
         layer = vta_layer(operator)
         if layer is not None:
-            self.cycles[operator.name] = check_layer(self._accelerator, layer, self._cost)
+            self.cycles[operator.name] = self.layer_cycles(layer)
+
+    def layer_cycles(self, layer: Layer) -> float:
+        """Return the expected cycles of a layer on the VTA; raise ``LayerError`` if it cannot."""
+        return check_layer(self.accelerator, layer, self._cost)
 
 
 def _onnx_types(network: Network) -> Mapping[str, str]:

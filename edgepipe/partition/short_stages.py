@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from edgepipe.boards import Board
 from edgepipe.partition.arm_cost import operators_ms
+from edgepipe.partition.borders import border_bytes
 from edgepipe.partition.depthwise import Arrange, estimate
 from edgepipe.partition.placement import Segment
 from edgepipe.partition.rules.reasons import reasons
@@ -43,7 +44,7 @@ def without_short_stages(
             return best
         moved = dict(on_arm)
         for choose in (_shorter, _faster):
-            wish = moved | choose(_stages(best, cycles, board), board)
+            wish = moved | choose(_stages(best, cycles, tensor_bytes, board), board)
             if len(wish) == len(moved):
                 continue
             after = arrange(wish)
@@ -67,14 +68,17 @@ class _Stage:
 
 
 def _stages(
-    segments: tuple[Segment, ...], cycles: Mapping[str, float], board: Board
+    segments: tuple[Segment, ...],
+    cycles: Mapping[str, float],
+    tensor_bytes: Mapping[str, int],
+    board: Board,
 ) -> list[_Stage]:
     found = []
-    for part in segments:
+    for part, borders in zip(segments, border_bytes(segments, tensor_bytes), strict=True):
         operators = [placed.operator for placed in part.operators]
         ms = arm_ms = operators_ms(operators, board)
         if part.device == "vta":
-            ms = board.vta_stage_ms(sum(cycles[o.name] for o in operators))
+            ms = board.vta_stage_ms(sum(cycles[o.name] for o in operators), borders)
         names = tuple(operator.name for operator in operators)
         found.append(_Stage(device=part.device, operators=names, ms=ms, arm_ms=arm_ms))
     return found

@@ -21,7 +21,9 @@ class Wishes:
     ``max_latency_ms`` is the most time from a frame's start to its results, ``stages`` the most
     stages, and ``slots`` the number of frames in flight; None is no limit. ``generators`` are code
     generators that operators of ``placement`` are requested from, by operator, and ``units`` are
-    the cores or accelerators that are wanted for the stages of operators.
+    the cores or accelerators that are wanted for the stages of operators. ``shares`` are the output
+    channels on ARM of operators that both devices share, which have no device of their own, and
+    ``reasons`` say why operators of ``placement`` are there, if nobody asked for them by name.
     """
 
     cuts: tuple[str, ...] = ()
@@ -29,6 +31,8 @@ class Wishes:
     depthwise: str = "auto"
     generators: Mapping[str, str] = field(default_factory=dict)
     units: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    shares: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
     objective: str = ""
     max_latency_ms: float | None = None
     stages: int | None = None
@@ -52,7 +56,8 @@ class Wishes:
 
         Wishes that were there before take precedence. Raises ``PartitionError`` for other texts.
         """
-        new = {name: text for name, text in targets.items() if name not in self.placement}
+        given = {*self.placement, *self.shares}
+        new = {name: text for name, text in targets.items() if name not in given}
         wanted = {}
         for name, text in new.items():
             try:
@@ -61,9 +66,12 @@ class Wishes:
                 raise PartitionError(f"{name}: {cause}", hint=f"give {EXPECTED}") from cause
         return replace(
             self,
-            placement={name: each.device for name, each in wanted.items()} | dict(self.placement),
+            placement={name: each.device for name, each in wanted.items() if each.device}
+            | dict(self.placement),
             generators={name: each.generator for name, each in wanted.items() if each.generator}
             | dict(self.generators),
             units={name: each.unit for name, each in wanted.items() if each.unit}
             | dict(self.units),
+            shares={name: each.arm_channels for name, each in wanted.items() if each.arm_channels}
+            | dict(self.shares),
         )

@@ -4,7 +4,8 @@
     body = remote_stage(relax_stage(module, name="body", target=aarch64), board)
 
 A stage's files are uploaded when the pipeline starts. Stages on the same server share a session and
-take turns, because a server serves one session at a time.
+take turns, because a server serves one session at a time. Stages of one bundle are opened together
+there, and those of several bundles share the accelerator run by run.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from edgepipe.tvm_executable import RemoteExecutable
 
 Array = NDArray[Any]
 CALL_ERRORS = (RpcError, *RPC_ERRORS)
+_DEVICE = "auto:shared"  # bundles of one client, and other processes, may use it meanwhile
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -79,6 +81,7 @@ class RemoteHost:
         self._link: Link | None = None
         self._old: list[Link] = []  # kept until their objects are freed
         self._lock = threading.Lock()
+        self._bundles: dict[tuple[Link, Path], Any] = {}
 
     @property
     def link(self) -> Link:
@@ -94,6 +97,19 @@ class RemoteHost:
                 except RpcError as cause:
                     raise PipelineError(str(cause), hint=cause.hint) from cause
             return self._link
+
+    def bundle(self, link: Link, path: Path) -> Any:
+        """Return the module of a bundle on the server, uploaded and opened once in each session.
+
+        To be called in a call of ``link``, so that no other stage uploads it meanwhile.
+        """
+        if (link, path) not in self._bundles:
+            name = f"bundle_{len(self._bundles)}{storage.ARCHIVE_SUFFIX}"
+            with scratch.folder("rpc") as folder:
+                link.remote.upload(str(storage.pack(path, folder / name)), name)
+            opened = link.remote.get_function("edgepipe.open_bundle")(name, _DEVICE)
+            self._bundles[link, path] = opened
+        return self._bundles[link, path]
 
     def error(self, cause: BaseException, stage: str = "") -> PipelineError:
         """Return the error to raise for ``cause``, which a call of ``stage`` may have met."""
@@ -189,36 +205,27 @@ class RemoteRunner(Runner):
             )
             parameters = load_parameters(self._root, self._stage)
             return TvmRunner(executable, self._stage["order"], parameters)
-        return _RemoteModule(link.remote, self._root, self._name, self._stage, self._outputs)
+        if self._stage["kind"] == "arm":
+            return _RemoteModule(self._arm_stage(link.remote), 0, self._outputs)
+        bundle = self._root / self._stage["bundle"]
+        names = [entry.name for entry in storage.read_manifest(bundle).stages]
+        index = names.index(self._stage["stage"])
+        return _RemoteModule(self._host.bundle(link, bundle), index, self._outputs)
+
+    def _arm_stage(self, remote: Any) -> Any:
+        folder = self._root / self._stage["folder"]
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                remote.upload(str(file), str(Path(self._name) / file.relative_to(folder)))
+        return remote.get_function("edgepipe.open_stage")(self._name)
 
 
 class _RemoteModule(Runner):
     """An ARM stage, or a stage of a bundle, opened by edgepipe-rpcd."""
 
-    def __init__(
-        self,
-        remote: Any,
-        root: Path,
-        name: str,
-        stage: Mapping[str, Any],
-        outputs: Sequence[Port],
-    ) -> None:
-        self._outputs = outputs
-        if stage["kind"] == "arm":
-            for file in sorted((root / stage["folder"]).rglob("*")):
-                if file.is_file():
-                    far = Path(name) / file.relative_to(root / stage["folder"])
-                    remote.upload(str(file), str(far))
-            module, self._index = remote.get_function("edgepipe.open_stage")(name), 0
-        else:
-            bundle = root / stage["bundle"]
-            names = [entry.name for entry in storage.read_manifest(bundle).stages]
-            self._index = names.index(stage["stage"])
-            with scratch.folder("rpc") as folder:
-                archive = storage.pack(bundle, folder / f"{name}{storage.ARCHIVE_SUFFIX}")
-                remote.upload(str(archive), archive.name)
-            module = remote.get_function("edgepipe.open_bundle")(archive.name, "auto")
+    def __init__(self, module: Any, index: int, outputs: Sequence[Port]) -> None:
         self._kept = module  # kept until the session ends
+        self._index, self._outputs = index, outputs
         self._call_stage = module["call_stage"]
 
     def run(self, inputs: Sequence[Array]) -> Sequence[Any]:

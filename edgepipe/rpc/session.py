@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,14 +114,14 @@ class Session(Closing):
             raise RpcError(
                 f"repeat: found {repeat}, expected 1 or more", hint="run it at least once"
             )
-        module = self.call("edgepipe.open_bundle", self.upload_bundle(path), device)
-        names = ("describe", "load_golden", "run", "check_golden", "statistics")
-        functions = {name: self.function(module, name) for name in names}
-        description = json.loads(functions["describe"]())
-        for name in ("load_golden", "run", "check_golden", "statistics", *repeat * ("run",)):
-            functions[name]()
-        functions["check_golden"]()
-        times = json.loads(functions["statistics"]())
+        with self.opened(path, device) as module:
+            names = ("describe", "load_golden", "run", "check_golden", "statistics")
+            functions = {name: self.function(module, name) for name in names}
+            description = json.loads(functions["describe"]())
+            for name in ("load_golden", "run", "check_golden", "statistics", *repeat * ("run",)):
+                functions[name]()
+            functions["check_golden"]()
+            times = json.loads(functions["statistics"]())
         return GoldenReport(
             network=description["name"],
             device=description["device"],
@@ -139,6 +140,20 @@ class Session(Closing):
                 for stage, time in zip(description["stages"], times, strict=True)
             ),
         )
+
+    @contextlib.contextmanager
+    def opened(self, path: Path, device: str) -> Iterator[Any]:
+        """Upload a bundle and open it for the block: a module that runs its stages one by one.
+
+        ``device`` runs the VTA stages. It is free again after the block, for other bundles of this
+        session, too. Raises ``RpcError``.
+        """
+        module = self.call("edgepipe.open_bundle", self.upload_bundle(path), device)
+        try:
+            yield module
+        finally:
+            if not self.exchange.broken:  # otherwise the server's process ends
+                self.function(module, "close")()
 
     def upload_folder(self, path: Path, name: str) -> None:
         """Send every file below a folder to the server, below ``name`` there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from edgepipe.runtime.handle import Functions, Handle
 from edgepipe.runtime.library import as_tensor, call
 from vta_stages.accelerator import Accelerator
 from vta_stages.program import Program, RegionKind
+from vta_stages.timing.cost_model import CostModel
 
 ARENA_BYTES = 1 << 30
 BASE_ADDRESS = 0x1000_0000
@@ -49,6 +51,17 @@ def describe(accelerator: Accelerator) -> SimulatorDescription:
             for opcode, fields in found["instructions"].items()
         },
     )
+
+
+def modelled_cycles(accelerator: Accelerator, cost: CostModel, instructions: UInt64Array) -> int:
+    """Return the cycles of a program by the C++ timing model, without the launch.
+
+    ``instructions`` is uint64[n, 2]. Raises RuntimeFailure for a program that never ends.
+    """
+    timing = json.dumps(dataclasses.asdict(cost))
+    program = as_tensor(np.ascontiguousarray(instructions))
+    found = call("modelled_cycles", _accelerator_json(accelerator), timing, program)
+    return int(found)
 
 
 class Simulator(Handle):

@@ -32,7 +32,8 @@ class StageStatistics:
     ``waiting`` is the number of frames that wait for it now, ``hangs`` that of its device's runs
     that missed their deadline, ``retries`` that of frames run again after a hang, and
     ``fallback_frames`` that of frames run by the stage's fallback. ``fault`` is the device's last
-    failure. ``device_wait_s`` is the part of its run times in which it waited for its device.
+    failure. ``device_wait_s`` is the part of its run times in which it waited for its device,
+    ``device_run_s`` that in which the device worked.
     """
 
     name: str
@@ -45,6 +46,7 @@ class StageStatistics:
     fault: str
     hangs: int = 0  # older programs do not report these two
     device_wait_s: float = 0.0
+    device_run_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from edgepipe.errors import VirtualBoardError
 from edgepipe.virtual_board import host_tools, memory_map, qemu
 from edgepipe.virtual_board.processes import ProcessId, start_detached
 from vta_stages.accelerator import Accelerator
+from vta_stages.timing.cost_model import CostModel
 
 PROGRAM = "edgepipe-fpga-model"
 FAULTS = ("hang", "lost-interrupt", "stale-done", "wrong-bit")
@@ -29,10 +30,12 @@ class FpgaOptions:
     set until the blocks are reset), ``stale-done`` (the done flag of the previous run stays set for
     a while), ``lost-interrupt`` (the run ends without an interrupt), ``wrong-bit`` (the first byte
     that the program's last STORE wrote has a wrong bit). An FPGA that starts ``blank`` does nothing
-    until the board's fpga_manager has programmed it.
+    until the board's fpga_manager has programmed it. With ``timing``, the costs of a board, a run
+    takes as long as there, if this machine is fast enough.
     """
 
     accelerator: Accelerator
+    timing: CostModel | None = None
     faults: tuple[str, ...] = ()
     program: Path | None = None
     blank: bool = False
@@ -57,6 +60,9 @@ class FpgaModel:
         program = options.program or find_program()
         accelerator = self._folder / "accelerator.json"
         accelerator.write_text(json.dumps(options.accelerator.values(), indent=1))
+        if options.timing is not None:
+            timing = self._folder / "timing.json"
+            timing.write_text(json.dumps(dataclasses.asdict(options.timing), indent=1))
         command = [
             str(program.resolve()),
             f"--memory={memory_file}",
@@ -64,6 +70,7 @@ class FpgaModel:
             f"--interrupt={memory_map.INTERRUPT_SPI}",
             f"--qtest={qemu.QTEST_SOCKET}",
             f"--accelerator={accelerator.name}",
+            *(["--timing=timing.json"] if options.timing is not None else []),
             *(f"--fault={fault}" for fault in options.faults),
             *([f"--configured={memory_map.CONFIGURED_ADDRESS:#x}"] if options.blank else []),
         ]
@@ -72,6 +79,7 @@ class FpgaModel:
         table = {
             "process": dataclasses.asdict(process),
             "accelerator": options.accelerator.values(),
+            "timing": dataclasses.asdict(options.timing) if options.timing is not None else None,
             "faults": options.faults,
             "program": str(program),
             "blank": options.blank,
@@ -104,6 +112,7 @@ class FpgaModel:
             return None
         return FpgaOptions(
             accelerator=Accelerator(**table["accelerator"]),
+            timing=CostModel(**table["timing"]) if table["timing"] is not None else None,
             faults=tuple(table["faults"]),
             program=Path(table["program"]),
             blank=table["blank"],

@@ -41,6 +41,16 @@ def blocks(document: Path, language: str) -> Iterator[tuple[int, str]]:
             yield text.count("\n", 0, found.start()) + 2, code
 
 
+def test_included_files_exist() -> None:
+    """A formatter may take the line that includes a file for Python, and add blanks."""
+    lines = [line for document in DOCUMENTS for line in document.read_text().splitlines()]
+    included = [line.strip() for line in lines if line.strip().startswith("--8")]
+    found = [re.fullmatch('--8<-- "(.+)"', line) for line in included]
+    assert all(found), included
+    assert included
+    assert all((ROOT / match[1]).is_file() for match in found if match)
+
+
 def cases(language: str) -> list[object]:
     """Return a parameter for each block of a language, named by document and line."""
     return [

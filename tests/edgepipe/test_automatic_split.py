@@ -20,13 +20,13 @@ from edgepipe.errors import PartitionError
 from edgepipe.forecast import Forecast, ForecastOptions, forecast
 
 BOARD = boards.load("ultra96")
-# Hops and launches that cost nothing, so that a small network is worth many stages, and kernels
-# for one architecture.
+# Hops, launches, caches and pictures that cost nothing, so that a small network is worth stages,
+# and kernels for one architecture.
 EAGER = dataclasses.replace(
     BOARD,
     architecture="x86_64",
-    timing=dataclasses.replace(BOARD.timing, launch_cycles=0),
-    arm_timing=dataclasses.replace(BOARD.arm_timing, handover_us=0.0),
+    timing=dataclasses.replace(BOARD.timing, launch_cycles=0, cache_kib_cycles=0),
+    arm_timing=dataclasses.replace(BOARD.arm_timing, handover_us=0.0, fit_cycles=0.0),
 )
 
 
@@ -112,8 +112,9 @@ def test_latency_is_shorter_than_by_the_rule(network: Path) -> None:
 def test_limits_are_kept(network: Path) -> None:
     assert len(foreseen(network, stages=1).stages) == 1
     assert foreseen(network, slots=2).memory.slots == 2
-    found = foreseen(network, max_latency_ms=1.0)
-    assert found.memory.slots * found.interval_ms <= 1.05
+    # Fitting a camera's picture to this small network takes most of that.
+    found = foreseen(network, max_latency_ms=2.0)
+    assert found.memory.slots * found.interval_ms <= 2.05
 
 
 def test_what_is_asked_for_by_name_stays(network: Path) -> None:

@@ -41,6 +41,7 @@ def test_a_board_may_have_its_own_timing(tmp_path):
                 bus_efficiency_percent=55,
                 weight_efficiency_percent=45,
                 launch_cycles=20_000,
+                cache_kib_cycles=133,
             ),
         ),
         (
@@ -52,18 +53,26 @@ def test_a_board_may_have_its_own_timing(tmp_path):
                 bus_efficiency_percent=90,
                 weight_efficiency_percent=45,
                 launch_cycles=5_000,
+                cache_kib_cycles=150,
             ),
         ),
-        ("zcu104", CostModel()),  # not measured: the default costs
+        ("zcu104", CostModel(cache_kib_cycles=133)),  # not measured: the default costs
     ],
 )
 def test_measured_boards_have_fitted_costs(name, cost):
     assert boards.load(name).timing == cost
 
 
+def test_a_board_has_the_clock_of_its_cores():
+    clocks = {name: boards.load(name).arm_timing.clock_hz for name in boards.names()}
+    assert clocks["pynq-z2"] == 650_000_000
+    assert clocks["ultra96"] == boards.ArmTiming().clock_hz == 1_200_000_000
+
+
 def test_a_vta_stage_takes_its_launch_and_its_work(tmp_path):
     path = edited(tmp_path, "launch_cycles = 20_000", "launch_cycles = 33_300")
     assert boards.load(path).vta_stage_ms(333_000) == pytest.approx(1.1)
+    assert boards.load(path).vta_stage_ms(333_000, 1 << 20) == pytest.approx(1.1 + 0.409, abs=1e-3)
 
 
 def test_a_core_that_the_board_lacks_is_an_error_that_names_those_it_has(tmp_path):
@@ -113,10 +122,12 @@ def test_a_users_own_board_file_is_accepted(tmp_path):
         ("cores = 4", "cores = -1", "cores is -1, expected >= 0"),
         ("[timing]", "[timing]\nlatency = 1", "mine.toml: timing: unknown key 'latency'"),
         ("[timing]", "[timing]\nbus_bytes = 0", "timing: bus_bytes is 0, expected >= 1"),
-        ("[acc", "[arm_timing]\nclock = 1\n[acc", "mine.toml: arm_timing: unknown key 'clock'"),
-        ("[acc", "[arm_timing]\nclock_hz = 0\n[acc", "arm_timing: clock_hz is 0, expected > 0"),
-        ("[acc", "[arm_timing]\ntable_cycles = 0\n[acc", "table_cycles is 0.0, expected > 0"),
-        ("[acc", "[arm_timing]\nhandover_us = -1\n[acc", "handover_us is -1.0, expected >= 0"),
+        ("[arm_timing]", "[arm_timing]\nclock = 1", "mine.toml: arm_timing: unknown key 'clock'"),
+        ("[arm_timing]", "[arm_timing]\nclock_hz = 0", "arm_timing: clock_hz is 0, expected > 0"),
+        ("[arm_timing]", "[arm_timing]\ntable_cycles = 0", "table_cycles is 0.0, expected > 0"),
+        ("[arm_timing]", "[arm_timing]\nfit_cycles = -1", "fit_cycles is -1.0, expected >= 0"),
+        ("= 3_940_000_000", "= -1", "dram_bytes_per_s is -1, expected >= 0"),
+        ("[arm_timing]", "[arm_timing]\nhandover_us = -1", "handover_us is -1.0, expected >= 0"),
         ("cores = 4", "cores = 4\ndma_bytes = -1", "dma_bytes is -1, expected >= 0"),
         ('"aarch64"', '"riscv"', "architecture 'riscv' is unknown"),
         ('revision = "0.0.1"', 'revision = "0.0.3"', "revision '0.0.3' is unknown"),
@@ -130,6 +141,18 @@ def test_a_users_own_board_file_is_accepted(tmp_path):
 def test_unknown_keys_and_impossible_values_are_errors(tmp_path, old, new, message):
     with pytest.raises(BoardError, match=message.replace("[", r"\[")):
         boards.load(edited(tmp_path, old, new))
+
+
+def test_a_cost_that_was_replaced_names_its_successor(tmp_path):
+    with pytest.raises(BoardError) as caught:
+        boards.load(edited(tmp_path, "[timing]", "[timing]\nload_rows = 16"))
+    assert str(caught.value).startswith(
+        "mine.toml: timing: load_rows is 16, expected reads_in_flight, which has replaced it"
+    )
+    assert caught.value.hint == (
+        "omit the key if load_rows was 1; otherwise give the read requests that the port takes "
+        "before the first is answered as reads_in_flight, and their longest burst as burst_bytes"
+    )
 
 
 def test_a_missing_board_file_is_an_error(tmp_path):

@@ -92,6 +92,20 @@ def test_many_stages_share_the_cores(tmp_path: Path) -> None:
     assert max(arm) * 0.999 <= two < sum(arm)
 
 
+def test_a_slow_memory_bounds_the_rate_but_not_a_frame_alone(tmp_path: Path) -> None:
+    def on_memory(bytes_per_s: int) -> Forecast:
+        timing = dataclasses.replace(ULTRA96.arm_timing, dram_bytes_per_s=bytes_per_s)
+        board = dataclasses.replace(ULTRA96, arm_timing=timing)
+        return foreseen(tmp_path, classifier(1), objective="rule", board=board)
+
+    unknown, fast, slow, slower = map(on_memory, (0, 1 << 40, 2 << 20, 1 << 20))
+    assert unknown == fast
+    assert slow.latency_ms == fast.latency_ms
+    assert slow.interval_ms > fast.interval_ms
+    hop_ms = ULTRA96.arm_timing.handover_us / 1e3
+    assert slower.interval_ms == pytest.approx(2 * slow.interval_ms, abs=2 * hop_ms)
+
+
 def test_operators_that_stay_float_come_with_a_remedy(tmp_path: Path) -> None:
     found = foreseen(tmp_path, gated())
     groups = {group.kind: group for group in found.floats}
@@ -129,7 +143,9 @@ def test_what_layers_read_should_be_computed_on_pictures(tmp_path: Path) -> None
     b.nodes[-1].input.append(b.constant("thin", np.array([8, 1, 4, 1, 4])))
     x = b.node("Mul", [x, y], "weighed")
     x = b.node("Reshape", [x, b.constant("picture", np.array([1, 8, 16, 16]))], "map")
-    found = foreseen(tmp_path, b.model([1, 3, 16, 16], {b.conv(x, "last", (256, 8, 3, 3)): 4}))
+    model = b.model([1, 3, 16, 16], {b.conv(x, "last", (256, 8, 3, 3)): 4})
+    # A search puts the last layer on ARM: fitting a camera's picture takes far longer than it.
+    found = foreseen(tmp_path, model, objective="rule")
     (group,) = (group for group in found.floats if group.kind == "Mul")
     assert group.inside == group.operators != ()
     assert group.remedy == "keep tensors [1, c, h, w]: of this shape, it has no integer form"

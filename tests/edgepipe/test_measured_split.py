@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import small_networks
-from measured_networks import EAGER, check_of, entry, rehearsed, write_costs, write_network
+from measured_networks import EAGER, check_of, entry, gated, rehearsed, write_costs, write_network
 
 import edgepipe
 from edgepipe import arrangement
@@ -102,6 +102,20 @@ def test_a_program_takes_what_its_operators_were_measured_to_take(
     found = foreseen(network, costs, objective="rule")
     assert found.vta_ms > 2 * plain.vta_ms
     assert found.arm_ms == plain.arm_ms
+
+
+def test_a_half_takes_its_part_of_what_the_operator_was_measured_to_take(tmp_path: Path) -> None:
+    path, costs = write_network(tmp_path, gated(channels=48)), tmp_path / "costs.toml"
+    write_costs(costs, path, EAGER, lambda p: 600.0 if p.names == ("stem",) else None)
+    options = {"objective": "rule", "placement": {"stem": "vta+arm:16"}}
+    plain, found = (foreseen(path, given, **options) for given in (None, costs))
+    of = {o.name: o for o in found.operators}
+    assert of["stem.arm"].ms == pytest.approx(0.2)
+    modelled = next(o.ms for o in plain.operators if o.name == "stem.vta")
+    assert of["stem.vta"].ms > 2 * modelled
+    assert not any(of[name].measured for name in ("stem", "stem.vta", "stem.arm"))
+    # The concatenation has the operator's name, but not the time that it was measured to take.
+    assert of["stem"].ms < 0.1
 
 
 def test_a_build_by_measured_costs_gives_the_golden_bits(network: Path, tmp_path: Path) -> None:

@@ -188,6 +188,41 @@ def test_a_concat_costs_nothing_if_its_parts_start_at_blocks() -> None:
     assert [layer.name for layer in program.layers] == ["a", "b"]
 
 
+def pick(name: str, source: records.TensorSpec, first: int, end: int) -> records.Pick:
+    output = tensor(f"{name}.out", end - first, source.height, source.width)
+    return records.Pick(name=name, input=source, output=output, channels=tuple(range(first, end)))
+
+
+def test_a_pick_of_whole_blocks_costs_nothing() -> None:
+    rng = np.random.default_rng(9)
+    x = tensor("x", 40, 8, 8)
+    head, tail = pick("head", x, 0, 16), pick("tail", x, 16, 40)
+    part = pick("part", x, 16, 36)  # the rest of its last block is not 0
+    layers = [head, tail, part]
+    convs = [conv(rng, f"c{at}", each.output, 16, 1) for at, each in enumerate(layers)]
+    program = compile_program(STOCK, [*layers, *convs], ["x"], [each.output.name for each in convs])
+    assert [layer.name for layer in program.layers] == ["part", "c0", "c1", "c2"]
+
+
+@pytest.mark.sim
+@each_accelerator
+def test_picks_of_blocks_of_computed_tensors(accelerator) -> None:
+    """Picks of a tensor inside a concatenation, of another pick, in a sum, and as an output."""
+    rng = np.random.default_rng(10)
+    block = accelerator.block_out
+    x = tensor("x", 2 * block, 6, 6)
+    a, b = (conv(rng, name, x, 2 * block, 1) for name in "ab")
+    join = concat("join", a.output, b.output)
+    middle = pick("middle", join.output, block, 3 * block)
+    inner = pick("inner", middle.output, 0, block)
+    own = pick("own", a.output, 0, block)
+    made = pick("made", b.output, block, 2 * block)
+    again = concat("again", own.output, made.output)
+    both = add(rng, "both", inner.output, own.output)
+    layers: list[records.Layer] = [a, b, join, middle, inner, own, made, again, both]
+    check_program(accelerator, layers, ["x"], ["both.out", "made.out", "again.out", "join.out"])
+
+
 def test_the_same_layers_give_the_same_bytes() -> None:
     def build():
         rng = np.random.default_rng(8)

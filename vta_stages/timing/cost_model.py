@@ -22,13 +22,16 @@ class CostModel:
     that all modules share, at ``bus_efficiency_percent`` of ``bus_bytes`` per cycle, weights at
     ``weight_efficiency_percent`` (0: like everything else). The port serves another module after
     at most ``burst_bytes`` (an AXI4 burst has at most 4096). Each run of a program takes
-    ``launch_cycles`` on the host.
+    ``launch_cycles`` on the host, and ``cache_kib_cycles`` for each KiB of its inputs and outputs,
+    whose cache lines the host writes back before it and drops after it.
 
-    Accelerators that are not made from the HLS source may differ in the rest. A load requests
-    ``load_rows`` rows at the same time, so that they wait together, and one of inputs or weights
-    takes ``tensor_load_cycles`` extra. A row of a store takes ``store_row_cycles`` (0: as
-    ``dma_row_cycles``), and ``store_burst_cycles`` for each ``store_burst_bytes`` (0: any number)
-    after the first. Raises AcceleratorError for values out of range.
+    Accelerators that are not made from the HLS source may differ in the rest. Their port may take
+    ``reads_in_flight`` read requests of at most ``burst_bytes`` before the first is answered, and
+    then has a channel of its own for writes (0: each module requests one row after the other, and
+    all share the port). A load of inputs or weights takes ``tensor_load_cycles`` extra. A row of a
+    store takes ``store_row_cycles`` (0: as ``dma_row_cycles``), and ``store_burst_cycles`` for each
+    ``store_burst_bytes`` (0: any number) after the first. Raises AcceleratorError for values out of
+    range.
     """
 
     instruction_cycles: int = 12
@@ -42,7 +45,8 @@ class CostModel:
     weight_efficiency_percent: int = 0
     burst_bytes: int = 4096
     launch_cycles: int = 0
-    load_rows: int = 1
+    cache_kib_cycles: int = 0
+    reads_in_flight: int = 0
     tensor_load_cycles: int = 0
     store_row_cycles: int = 0
     store_burst_bytes: int = 0
@@ -50,7 +54,7 @@ class CostModel:
 
     def __post_init__(self) -> None:
         least = {"gemm_step_cycles": 1, "alu_step_cycles": 1, "bus_bytes": 1, "burst_bytes": 16}
-        least |= {"bus_efficiency_percent": 1, "load_rows": 1}
+        least |= {"bus_efficiency_percent": 1}
         for field in fields(self):
             value, low = getattr(self, field.name), least.get(field.name, 0)
             if value < low:
@@ -76,6 +80,11 @@ class CostModel:
         percent = self._weight_percent if weights else self.bus_efficiency_percent
         return -(-count_bytes * 100 // (self.bus_bytes * percent))
 
+    def host_cycles(self, border_bytes: int) -> int:
+        """Return what the host takes for a run of a program whose inputs and outputs have
+        ``border_bytes``."""
+        return self.launch_cycles - (-border_bytes * self.cache_kib_cycles // 1024)
+
     @property
     def vector_step_cycles(self) -> int:
         """The cycles of an ALU step whose second operand is a vector."""
@@ -90,8 +99,8 @@ class CostModel:
 
     def load_latency(self, rows: float, instructions: float) -> float:
         """Return the latencies of rows that ``instructions`` load, for estimates."""
-        if self.load_rows > 1:
-            rows = instructions + (rows - instructions) / self.load_rows
+        if self.reads_in_flight > 1:
+            rows = instructions + (rows - instructions) / self.reads_in_flight
         return rows * self.dma_row_cycles
 
     @property

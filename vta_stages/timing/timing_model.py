@@ -3,9 +3,9 @@
 The fetch unit reads instructions from DRAM in bursts and pushes them, in order, to three bounded
 command queues. Each module runs its queue in order: it waits for its instruction, pops tokens,
 works, and pushes tokens. The rows of a transfer run one after the other. Each waits for the latency
-of the memory and then moves its bytes in bursts over the port, which serves one burst at a time in
-order of request. Costs come from :class:`vta_stages.timing.cost_model.CostModel`, by which several
-rows of a load may wait together.
+of the memory and then moves its bytes in bursts over the :mod:`port <vta_stages.timing.port>`,
+which serves one burst at a time in order of request, or takes several requests at the same time.
+Costs come from :class:`vta_stages.timing.cost_model.CostModel`.
 
     load      |wait fetch|wait token|12| 80 |wait port|bytes| 80 |bytes|
                                     ^busy, except for the waits for the port
@@ -13,8 +13,6 @@ rows of a load may wait together.
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -24,6 +22,7 @@ from numpy.typing import NDArray
 from vta_stages.isa.instructions import MemoryType, Module, Opcode, Token, element_bytes
 from vta_stages.program import Program
 from vta_stages.timing.cost_model import CostModel
+from vta_stages.timing.port import Burst, Transfer, port_of
 
 INSTRUCTION_BYTES = 16
 FETCH = len(Module)
@@ -67,7 +66,7 @@ class LayerTiming:
 class Timing:
     """The cycles of a run: the host's launch, then from the start to the end of FINISH.
 
-    Modules and layers do not contain the launch.
+    The launch includes the maintenance of the host's caches. Modules and layers do not contain it.
     """
 
     cycles: int
@@ -114,13 +113,21 @@ def time_program(program: Program, cost: CostModel | None = None) -> Timing:
             )
         )
         before = done
+    borders = (*program.inputs, *program.outputs)
+    launch_cycles = cost.host_cycles(sum(region.bytes for region in borders))
     return Timing(
-        cycles=cost.launch_cycles + max(machine.ends, default=0),
-        launch_cycles=cost.launch_cycles,
+        cycles=launch_cycles + max(machine.ends, default=0),
+        launch_cycles=launch_cycles,
         gemm_steps=int(work.gemm_steps.sum()),
         modules=summary(0, len(modules)),
         layers=tuple(layers),
     )
+
+
+def program_bytes(program: Program) -> int:
+    """Return the bytes that a run of a program moves, its instructions included."""
+    moved = int(_Work.of(program, CostModel()).moved.sum())
+    return moved + len(program.instructions) * INSTRUCTION_BYTES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,12 +257,7 @@ class _Machine:
         self._requested = self._fetched = 0
         self._arrivals: list[int] = []
         self._fetch_free = 0
-        # The port: (time of request, user), and the rest of each user's transfer.
-        self._requests: list[tuple[int, int]] = []
-        self._port_free = 0
-        self._rows_left, self._bytes_left = [0] * (FETCH + 1), [0] * (FETCH + 1)
-        # The ends of a transfer's last rows, as many as are requested at the same time.
-        self._row_ends: list[deque[int]] = [deque() for _ in Module]
+        self._port = port_of(cost)
 
     def run(self) -> None:
         """Simulate the program; fill ``begins``, ``ends`` and ``waits``, in cycles."""
@@ -264,51 +266,24 @@ class _Machine:
             # No later request is earlier than the burst that was served last.
             while any([self._push_fetched(), *(self._advance(unit) for unit in self._units)]):
                 pass
-            if not self._requests:
+            burst = self._port.serve()
+            if burst is None:
                 return
-            self._serve(*heapq.heappop(self._requests))
+            self._take(burst)
 
-    def _serve(self, asked: int, user: int) -> None:
-        """Move one burst."""
-        begin = max(asked, self._port_free)
-        burst = min(self._bytes_left[user], self._cost.burst_bytes)
-        if user == FETCH:
-            self._port_free = begin + self._cost.port_cycles(burst)
+    def _take(self, burst: Burst) -> None:
+        """Take a burst that the port has moved."""
+        if burst.user == FETCH:
             self._arrivals = [
-                begin + self._cost.port_cycles(done)
-                for done in range(INSTRUCTION_BYTES, burst + 1, INSTRUCTION_BYTES)
+                burst.begin + self._cost.port_cycles(done)
+                for done in range(INSTRUCTION_BYTES, burst.count_bytes + 1, INSTRUCTION_BYTES)
             ]
             return
-        unit = self._units[user]
-        index = unit.queue[unit.at]
-        weights = self._loads_weights[index]
-        self._port_free = end = begin + self._cost.port_cycles(burst, weights=weights)
-        self.waits["port_cycles"][index] += begin - asked
-        self._bytes_left[user] -= burst
-        if self._bytes_left[user]:
-            heapq.heappush(self._requests, (end, user))
-        elif self._rows_left[user]:
-            self._row_ends[user].append(end)
-            self._start_row(user, end)
-        else:
+        unit = self._units[burst.user]
+        self.waits["port_cycles"][unit.queue[unit.at]] += burst.port_cycles
+        if burst.last:
             unit.transferring = False
-            unit.ending = end
-
-    def _start_transfer(self, user: int, at: int, rows: int) -> None:
-        # Row n is requested when row n - load_rows has ended, the first ones at once.
-        together = 1 if user == Module.STORE else self._cost.load_rows
-        self._rows_left[user] = rows
-        self._row_ends[user] = deque([at] * together, maxlen=together)
-        self._start_row(user, at)
-
-    def _start_row(self, user: int, free: int) -> None:
-        """Request the next row of a transfer, whose bytes cannot move before ``free``."""
-        unit = self._units[user]
-        index = unit.queue[unit.at]
-        self._rows_left[user] -= 1
-        self._bytes_left[user] = self._row_bytes[index]
-        arrival = self._row_ends[user][0] + self._row_cycles[index]
-        heapq.heappush(self._requests, (max(free, arrival), user))
+            unit.ending = burst.end
 
     # The fetch unit.
 
@@ -319,8 +294,10 @@ class _Machine:
             return
         count = min(left, self._cost.burst_bytes // INSTRUCTION_BYTES)
         self._requested += count
-        self._bytes_left[FETCH] = count * INSTRUCTION_BYTES
-        heapq.heappush(self._requests, (self._fetch_free + self._cost.dma_row_cycles, FETCH))
+        burst = Transfer(
+            rows=1, row_bytes=count * INSTRUCTION_BYTES, row_cycles=self._cost.dma_row_cycles
+        )
+        self._port.start(FETCH, self._fetch_free, burst)
 
     def _push_fetched(self) -> bool:
         """Push instructions that have arrived while there is room; return whether any was
@@ -379,10 +356,19 @@ class _Machine:
         self.begins[index] = at
         if self._rows[index]:
             unit.transferring = True
-            self._start_transfer(module, at + self._cycles[index], self._rows[index])
+            self._port.start(module, at + self._cycles[index], self._transfer(index, module))
         else:
             unit.ending = at + self._cycles[index]
         return True
+
+    def _transfer(self, index: int, module: Module) -> Transfer:
+        return Transfer(
+            rows=self._rows[index],
+            row_bytes=self._row_bytes[index],
+            row_cycles=self._row_cycles[index],
+            weights=self._loads_weights[index],
+            writes=module is Module.STORE,
+        )
 
     def _finish(self, unit: _Unit) -> bool:
         index, module = unit.queue[unit.at], unit.module

@@ -48,6 +48,9 @@ struct Submission {
   // its programs to another one passes it on, so that they are not checked twice.
   const CheckedProgram* checked = nullptr;
   std::chrono::nanoseconds* waited = nullptr;  // run() adds how long it waited for its turn
+  // run() adds how long the device itself took, from its start to its end: neither the wait nor the
+  // check of the program. Runs that fail add nothing.
+  std::chrono::nanoseconds* ran = nullptr;
 };
 
 /// Exclusive use of a device, granted in the order of the requests:

@@ -42,6 +42,7 @@ struct StageStatistics {
   double utilisation = 0;     // share of the time from the first submit to the last completion
   std::uint64_t waiting = 0;  // frames that are ready for the stage and not started
   double device_wait_s = 0;   // of the time in which it was busy, the wait for its device
+  double device_run_s = 0;    // of the same time, that in which its device worked
   std::uint64_t hangs = 0;    // runs of the device that missed their deadline
   std::uint64_t retries = 0;  // frames run again because the device hung
   std::uint64_t fallback_frames = 0;  // frames that the stage's fallback ran

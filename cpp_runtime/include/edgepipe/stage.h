@@ -64,6 +64,9 @@ class Stage {
 
   /// How long its runs have waited for a device that others used, in total. For any thread.
   [[nodiscard]] virtual std::chrono::nanoseconds device_wait() const { return {}; }
+
+  /// How long its device has worked in its runs, in total (Submission::ran). For any thread.
+  [[nodiscard]] virtual std::chrono::nanoseconds device_run() const { return {}; }
 };
 
 /// A plain function as a stage. An exception from the function becomes the frame's error

@@ -44,11 +44,13 @@ class ForeignDevice final : public Device {
     if (Status status = runner_->await_idle(patience); !status.ok()) return status;
     const auto address = static_cast<ForeignDriver::PhysicalAddress>(submission.address);
     runner_->memory().begin_run();
+    const Clock::time_point began = Clock::now();
     const Result<int> result =
         runner_->run(address, submission.count, polls_in(submission.time_limit),
                      run_deadline(submission.time_limit));
     if (!result.ok()) return result.status();
     if (*result == 0) {
+      if (submission.ran != nullptr) *submission.ran += Clock::now() - began;
       runner_->memory().end_run();
       return {};
     }

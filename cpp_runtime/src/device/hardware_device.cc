@@ -159,9 +159,13 @@ Status HardwareDevice::run_fenced(const FencedProgram& program, const Submission
   }
   done_was_stale_ = false;
   if (parts_.sharing != nullptr) parts_.sharing->begin_run();
+  const Clock::time_point began = Clock::now();
   start(program);
   Status status = wait(submission);
-  if (status.ok()) end_run();
+  if (status.ok()) {
+    if (submission.ran != nullptr) *submission.ran += Clock::now() - began;
+    end_run();
+  }
   if (done_was_stale_) ++statistics_.stale_done;
   return status;
 }

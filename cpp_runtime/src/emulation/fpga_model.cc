@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/precise_sleep.h"
 #include "device/vta_registers.h"
 #include "edgepipe/instruction.h"
 
@@ -53,6 +54,7 @@ FpgaModel::FpgaModel(Device& device, std::span<std::byte> registers, InterruptLi
                      Options options)
     : device_(device), registers_(registers), interrupt_(interrupt), options_(std::move(options)) {
   assert(registers.size() >= vta::kBytesWithReset);
+  if (options_.timing) times_.emplace(device.accelerator(), *options_.timing);
 }
 
 Result<bool> FpgaModel::step() {
@@ -70,6 +72,7 @@ Result<bool> FpgaModel::step() {
 }
 
 Status FpgaModel::run() {
+  const Clock::time_point began = Clock::now();
   ++runs_;
   write(vta::kFetch + vta::kControl, 0);  // started: clears the start bit and idle
   if (due(FaultKind::kStaleDone)) std::this_thread::sleep_for(options_.stale_done);
@@ -79,7 +82,9 @@ Status FpgaModel::run() {
     hung_ = true;
     return {};
   }
-  if (Status status = execute(); !status.ok()) {
+  Status status = execute();
+  if (status.ok() && times_) status = wait_for_end(began);
+  if (!status.ok()) {
     // Hardware cannot refuse a program, and its behaviour would be undefined, so the model hangs.
     options_.on_event("run " + std::to_string(runs_) + ": " + status.message());
     hung_ = true;
@@ -130,6 +135,18 @@ Status FpgaModel::invert_stored_bit() {
     options_.on_event("run " + std::to_string(runs_) + ": injected wrong bit");
     return {};
   }
+  return {};
+}
+
+Status FpgaModel::wait_for_end(Clock::time_point began) {
+  program_.resize(read(vta::kFetchCount));
+  const std::size_t bytes = program_.size() * sizeof(InstructionWord);
+  const Result<std::byte*> at = device_.memory().translate(read(vta::kFetchAddress), bytes);
+  if (!at.ok()) return at.status();
+  std::memcpy(program_.data(), *at, bytes);
+  const Result<std::chrono::nanoseconds> time = times_->of(program_);
+  if (!time.ok()) return time.status();
+  precise_sleep_until(began + *time);
   return {};
 }
 

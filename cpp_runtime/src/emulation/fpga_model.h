@@ -19,12 +19,17 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "edgepipe/device.h"
+#include "edgepipe/instruction.h"
 #include "edgepipe/status.h"
+#include "edgepipe/sync.h"
+#include "emulation/cost_model.h"
+#include "emulation/program_timing.h"
 
 namespace edgepipe {
 
@@ -61,6 +66,9 @@ class FpgaModel {
   struct Options {
     std::vector<Fault> faults;
     std::chrono::milliseconds stale_done{20};
+    // A run takes at least as long as an accelerator with these costs, but never less than the
+    // device takes. The launch is the host's, so it is not added.
+    std::optional<CostModel> timing = std::nullopt;
     std::function<void(const std::string&)> on_event = [](const std::string&) {};  // for a log
   };
 
@@ -81,6 +89,7 @@ class FpgaModel {
   [[nodiscard]] bool due(FaultKind kind) const;
   [[nodiscard]] Status execute();
   [[nodiscard]] Status invert_stored_bit();
+  [[nodiscard]] Status wait_for_end(Clock::time_point began);
   Status run();
   void reset();
 
@@ -88,6 +97,8 @@ class FpgaModel {
   const std::span<std::byte> registers_;
   InterruptLine& interrupt_;
   const Options options_;
+  std::optional<ProgramTimes> times_;
+  std::vector<InstructionWord> program_;  // a copy for times_
   std::uint64_t runs_ = 0;
   bool hung_ = false;
 };

@@ -400,6 +400,7 @@ PipelineStatistics Pipeline::Machinery::statistics() const {
     entry.retries = record.retries;
     entry.fallback_frames = record.fallback_frames;
     entry.device_wait_s = std::chrono::duration<double>(record.device_wait).count();
+    entry.device_run_s = std::chrono::duration<double>(record.device_run).count();
     entry.fault = std::move(record.fault);
   }
   return statistics;

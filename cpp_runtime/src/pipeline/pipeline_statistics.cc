@@ -61,6 +61,7 @@ std::string PipelineStatistics::json() const {
                              {"utilisation", stage.utilisation},
                              {"waiting", stage.waiting},
                              {"device_wait_s", stage.device_wait_s},
+                             {"device_run_s", stage.device_run_s},
                              {"hangs", stage.hangs},
                              {"retries", stage.retries},
                              {"fallback_frames", stage.fallback_frames},

@@ -133,6 +133,7 @@ RecoveringStage::Record RecoveringStage::record() const {
   MutexLock lock(mutex_);
   Record record = record_;
   record.device_wait = node_.stage->device_wait() - earlier_wait_;
+  record.device_run = node_.stage->device_run() - earlier_run_;
   return record;
 }
 
@@ -142,6 +143,7 @@ void RecoveringStage::reset() {
   MutexLock lock(mutex_);
   record_ = {};
   earlier_wait_ = node_.stage->device_wait();
+  earlier_run_ = node_.stage->device_run();
 }
 
 }  // namespace edgepipe

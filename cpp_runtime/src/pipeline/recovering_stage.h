@@ -70,6 +70,7 @@ class RecoveringStage {
     std::uint64_t retries = 0;                // frames that were run again
     std::uint64_t fallback_frames = 0;        // frames that the fallback ran
     std::chrono::nanoseconds device_wait{0};  // for its turn on the device
+    std::chrono::nanoseconds device_run{0};   // in which the device worked
     std::string fault;                        // the device's last failure; empty: none
   };
 
@@ -117,6 +118,7 @@ class RecoveringStage {
   mutable Mutex mutex_;  // not held while a stage runs
   Record record_ EDGEPIPE_GUARDED_BY(mutex_);
   std::chrono::nanoseconds earlier_wait_ EDGEPIPE_GUARDED_BY(mutex_){0};  // before reset()
+  std::chrono::nanoseconds earlier_run_ EDGEPIPE_GUARDED_BY(mutex_){0};   // before reset()
 };
 
 }  // namespace edgepipe

@@ -125,6 +125,9 @@ void add_stages(Exposition& out, const std::vector<StageStatistics>& stages) {
   each("edgepipe_stage_device_wait_seconds_total", kCounter,
        "Time in which a stage waited for a device that others used; it counts as busy.",
        [](const Stage& stage) { return stage.device_wait_s; });
+  each("edgepipe_stage_device_run_seconds_total", kCounter,
+       "Time in which a stage's device worked, from its start to its end; it counts as busy.",
+       [](const Stage& stage) { return stage.device_run_s; });
   each("edgepipe_stage_waiting_frames", kGauge, "Frames that are ready for a stage.",
        [](const Stage& stage) { return stage.waiting; });
   each("edgepipe_stage_hangs_total", kCounter, "Runs of a device that exceeded their time limit.",

@@ -123,6 +123,7 @@ class Simulator::Impl {
 
  private:
   Status execute_all(const CheckedProgram& program, const Submission& submission) {
+    const Clock::time_point began = Clock::now();
     RunLimit limit(submission.time_limit);
     for (std::size_t n = 0; n < program.steps.size(); ++n) {
       if (execute(program.steps[n], sram_, limit)) continue;
@@ -130,6 +131,7 @@ class Simulator::Impl {
                                    std::to_string(program.steps.size()) + " instructions, in " +
                                    disassemble(program.steps[n].instruction)};
     }
+    if (submission.ran != nullptr) *submission.ran += Clock::now() - began;
     return {};
   }
 

@@ -18,6 +18,8 @@ bool TimedStage::repeatable() const { return inner_->repeatable(); }
 
 std::chrono::nanoseconds TimedStage::device_wait() const { return inner_->device_wait(); }
 
+std::chrono::nanoseconds TimedStage::device_run() const { return inner_->device_run(); }
+
 Status TimedStage::bind(std::size_t slot, std::span<const BufferView> inputs,
                         std::span<const BufferView> outputs) {
   return inner_->bind(slot, inputs, outputs);

@@ -27,6 +27,7 @@ class TimedStage final : public Stage {
   [[nodiscard]] WrittenBy written_by() const override;
   [[nodiscard]] bool repeatable() const override;
   [[nodiscard]] std::chrono::nanoseconds device_wait() const override;
+  [[nodiscard]] std::chrono::nanoseconds device_run() const override;
 
   Status bind(std::size_t slot, std::span<const BufferView> inputs,
               std::span<const BufferView> outputs) override;

@@ -155,10 +155,13 @@ Status VtaStage::run(std::size_t slot) {
   Status status = memory.maintained();
   if (status.ok()) {
     std::chrono::nanoseconds waited{0};
+    std::chrono::nanoseconds ran{0};
     Submission submitted = submission(bound);
     submitted.waited = &waited;
+    submitted.ran = &ran;
     status = device_.run(submitted);
     device_wait_ns_.fetch_add(waited.count(), std::memory_order_relaxed);
+    device_run_ns_.fetch_add(ran.count(), std::memory_order_relaxed);
   }
   if (status.ok()) {
     for (const BufferView& view : bound.outputs) memory.invalidate(view);

@@ -58,6 +58,10 @@ class VtaStage final : public Stage {
     return std::chrono::nanoseconds(device_wait_ns_.load(std::memory_order_relaxed));
   }
 
+  [[nodiscard]] std::chrono::nanoseconds device_run() const override {
+    return std::chrono::nanoseconds(device_run_ns_.load(std::memory_order_relaxed));
+  }
+
  private:
   struct Slot {
     Buffer instructions;
@@ -82,6 +86,7 @@ class VtaStage final : public Stage {
   std::vector<Buffer> shared_;  // by region; empty for tensors
   std::vector<Slot> slots_;
   std::atomic<std::int64_t> device_wait_ns_{0};
+  std::atomic<std::int64_t> device_run_ns_{0};
 };
 
 }  // namespace edgepipe

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,11 +26,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 struct Rig {
-  explicit Rig(std::vector<Fault> faults = {}, bool interrupt = true, bool reset = true) {
+  explicit Rig(std::vector<Fault> faults = {}, bool interrupt = true, bool reset = true,
+               std::optional<CostModel> timing = std::nullopt) {
     device = *ModelDevice::create(
         accelerator, *memory, memory->device_side(),
         {.model = {.faults = std::move(faults),
                    .stale_done = milliseconds(20),  // longer than a busy machine delays a look
+                   .timing = timing,
                    .on_event = [this](const std::string& event) { events += event + "\n"; }},
          .driver = {.interrupt_patience = milliseconds(5)},
          .interrupt = interrupt,
@@ -124,6 +127,27 @@ TEST_F(HardwareDeviceTest, RunsProgramsByInterrupt) {
   EXPECT_EQ(run_many(rig, 100), 100);
   EXPECT_EQ(rig.device->statistics().runs, 100);
   EXPECT_EQ(rig.device->statistics().hangs, 0);
+}
+
+TEST_F(HardwareDeviceTest, ATimedAcceleratorTakesTheTimeOfItsCostsAlsoForTheFence) {
+  CostModel cost{.instruction_cycles = 333'000,  // 1 ms at 333 MHz
+                 .gemm_step_cycles = 1,
+                 .alu_step_cycles = 1,
+                 .bus_bytes = 16,
+                 .bus_efficiency_percent = 100,
+                 .burst_bytes = 4096};
+  Rig rig({}, true, true, cost);
+  Buffer insns = *rig.device->memory().allocate(256);
+  Buffer source = *rig.device->memory().allocate(64);
+  Buffer target = *rig.device->memory().allocate(64);
+  Submission submission = rig.program(insns, source, target, 7);
+  std::chrono::nanoseconds ran{0};
+  submission.ran = &ran;
+  const Status status = rig.device->run(submission);
+  ASSERT_TRUE(status.ok()) << status.message();
+  rig.memory->invalidate(target.view());
+  EXPECT_EQ(std::to_integer<int>(target.data()[16]), 7);
+  EXPECT_GE(ran, milliseconds(9));  // four instructions, and the five of the fence
 }
 
 TEST_F(HardwareDeviceTest, RunsProgramsByPollingWhenThereIsNoInterrupt) {

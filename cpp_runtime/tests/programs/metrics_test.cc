@@ -19,6 +19,7 @@ TEST(MetricsTest, CountersAndLabelsAreLines) {
   measured.pipeline.stages.push_back({.name = "vta0"});
   measured.pipeline.stages.back().busy = {.count = 4, .mean_ms = 2.5};
   measured.pipeline.stages.back().device_wait_s = 0.004;
+  measured.pipeline.stages.back().device_run_s = 0.25;
   measured.source.outage = std::chrono::milliseconds(1500);
   measured.damaged = 3;
   const std::string text = metrics_text(measured);
@@ -27,6 +28,8 @@ TEST(MetricsTest, CountersAndLabelsAreLines) {
             R"(edgepipe_stage_busy_seconds_total{stage="vta0"} 0.01)");
   EXPECT_EQ(line_of(text, "edgepipe_stage_device_wait_seconds_total"),
             R"(edgepipe_stage_device_wait_seconds_total{stage="vta0"} 0.004)");
+  EXPECT_EQ(line_of(text, "edgepipe_stage_device_run_seconds_total"),
+            R"(edgepipe_stage_device_run_seconds_total{stage="vta0"} 0.25)");
   EXPECT_EQ(line_of(text, "edgepipe_source_outage_seconds"), "edgepipe_source_outage_seconds 1.5");
   EXPECT_EQ(line_of(text, "edgepipe_source_damaged_total"), "edgepipe_source_damaged_total 3");
   EXPECT_NE(line_of(text, "process_resident_memory_bytes"), "");

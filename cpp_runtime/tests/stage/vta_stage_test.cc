@@ -64,6 +64,7 @@ class TimedStage {
   }
 
   Status run() { return stage_->run(0); }
+  [[nodiscard]] std::chrono::nanoseconds device_run() const { return stage_->device_run(); }
   [[nodiscard]] int output() const { return std::to_integer<int>(y_.data()[0]); }
 
  private:
@@ -82,6 +83,8 @@ TEST_F(VtaStageTest, ATimedRunTakesAtLeastTheModelledTime) {
   ASSERT_TRUE(stage.run().ok());
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(10));
   EXPECT_EQ(stage.output(), 21);
+  EXPECT_GE(stage.device_run(), std::chrono::milliseconds(10));
+  EXPECT_LE(stage.device_run(), std::chrono::steady_clock::now() - begin);
 }
 
 TEST_F(VtaStageTest, ATimedRunEndsAtItsTimeLimit) {

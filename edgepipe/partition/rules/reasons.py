@@ -26,6 +26,9 @@ class Reasons:
     depthwise_faster: str
     short_stage: str
     time_left: str
+    shared: str
+    joined: str
+    picked: str
 
 
 @functools.cache

@@ -68,7 +68,7 @@ def arrange_automatically(
     Raises ``PartitionError`` if no split keeps the goal's limits.
     """
     operators = [each.operator for each in placed]
-    table = cost_table(operators, check, cycles, board, fixed, measured)
+    table = cost_table(operators, check, cycles, board, fixed, measured, tensor_bytes)
     devices = {p.operator.name: p.device for part in by_rule for p in part.operators}
     rule: Placement = tuple(devices[row.name] == "vta" for row in table.rows)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from edgepipe.partition.cores import divide
@@ -18,7 +18,8 @@ _LONG = (120, 120)
 class Stages:
     """The stages of a placement, as ``placement.segment`` would make them.
 
-    ``alone_ms`` are their times on one core, or on the accelerator with its launch; ``times_ms``
+    ``alone_ms`` are their times on one core, or on the accelerator with what the host does for
+    a run; ``times_ms``
     those with the cores that an ARM stage gets. ``reads`` are the stages that each reads from.
     """
 
@@ -70,6 +71,8 @@ def stages_of(table: CostTable, placement: Placement) -> Stages:
     index = {number: at for at, number in enumerate(sorted({*numbers}))}
     devices = tuple("vta" if number % 2 else "arm" for number in index)
     alone = [table.launch_ms if device == "vta" else 0.0 for device in devices]
+    for number, size in _borders(table, numbers).items():
+        alone[index[number]] += size * table.border_byte_ms
     reads: list[set[int]] = [set() for _ in index]
     for row, number in zip(table.rows, numbers, strict=True):
         ms = row.vta_ms if number % 2 else row.arm_ms
@@ -87,6 +90,25 @@ def stages_of(table: CostTable, placement: Placement) -> Stages:
         ),
         reads=tuple(tuple(sorted(each)) for each in reads),
     )
+
+
+def _borders(table: CostTable, numbers: Sequence[int]) -> dict[int, int]:
+    """Return for stages on the VTA, by number, the bytes of all that they read and pass on."""
+    tensors: dict[tuple[int, int], int] = {}  # by stage and by the row that makes them
+    found: dict[int, int] = {}
+    for row, number in zip(table.rows, numbers, strict=True):
+        for source, size in zip(row.inputs, row.input_bytes, strict=False):
+            made = numbers[source]
+            if made == number:
+                continue
+            for stage in (number, made):
+                if stage % 2 and size > tensors.get((stage, source), 0):
+                    tensors[stage, source] = size
+        if row.result_bytes and number % 2:
+            found[number] = found.get(number, 0) + row.result_bytes
+    for (number, _), size in tensors.items():
+        found[number] = found.get(number, 0) + size
+    return found
 
 
 class Judge:

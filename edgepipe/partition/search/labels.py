@@ -206,8 +206,12 @@ class _Search:
         merged = [seen[:, list(members)].max(1) for members in step.merges]
         hop = opens * self._table.hop_ms
         vta, arm, loads = labels.vta, labels.arm, labels.loads
+        byte_ms = self._table.border_byte_ms
+        for at, size in step.crossings:  # the VTA's thread maintains caches in both directions
+            vta = vta + (labels.numbers[:, at] % 2 != on_vta) * (size * byte_ms)
         if on_vta:
             vta = vta + ms + hop + opens * self._table.launch_ms
+            vta = vta + self._table.rows[step.row].result_bytes * byte_ms
         else:
             arm = arm + ms + hop
             loads = self._loaded(labels, number // 2, ms)

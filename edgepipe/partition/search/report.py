@@ -42,10 +42,43 @@ class SplitOption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedOperator:
+    """An operator that both devices share, with the output channels on ARM of all that it has."""
+
+    name: str
+    arm_channels: int
+    channels: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharing:
+    """What shared operators add to a split: the time between frames in ms with and without them.
+
+    Both are those of the compiled programs.
+    """
+
+    operators: tuple[SharedOperator, ...]
+    interval_ms: float
+    without_ms: float
+
+    def line(self) -> str:
+        """Return it as a sentence."""
+        shared = ", ".join(
+            f"{printable(each.name)} with {each.arm_channels} of {each.channels} channels on arm"
+            for each in self.operators
+        )
+        return (
+            f"shared by arm and vta: {shared}: a frame every {self.interval_ms:.2f} ms in place of "
+            f"{self.without_ms:.2f}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SplitReport:
     """The chosen split, runners-up, and what would help.
 
-    No placement makes what ``objective`` makes small less than ``bound_ms``.
+    No placement makes what ``objective`` makes small less than ``bound_ms``, as long as no operator
+    is shared. ``sharing`` is what shared operators add to the chosen split, None without any.
     """
 
     objective: str
@@ -53,6 +86,13 @@ class SplitReport:
     runners_up: tuple[SplitOption, ...]
     bound_ms: float
     advice: tuple[str, ...]
+    sharing: Sharing | None = None
+
+    @property
+    def rule_latency_ms(self) -> float:
+        """The time of a frame alone without a search, or by the chosen split if that is it."""
+        options = (*self.runners_up, self.chosen)
+        return next((o for o in options if o.name == _BY_RULE), self.chosen).latency_ms
 
     def of_rule(self) -> SplitReport:
         """Return the report if the split without a search is built, because it is no slower."""
@@ -80,7 +120,8 @@ class SplitReport:
                 "by the model"
             )
         lines += [f"{option.name}: {_figures(option)}" for option in self.runners_up]
-        return (*lines, *self.advice)
+        shared = () if self.sharing is None else (self.sharing.line(),)
+        return (*lines, *self.advice, *shared)
 
 
 _MEASURES = {

@@ -97,6 +97,11 @@ def find_split(
     return _Finder(judge, goal).find(known, few)
 
 
+def judged(judge: Judge, goal: Goal, placement: Placement) -> Option | None:
+    """Return what a placement gives for ``goal``, or None if it does not keep the limits."""
+    return _Finder(judge, goal).option(placement)
+
+
 class _Finder:
     def __init__(self, judge: Judge, goal: Goal) -> None:
         self._judge, self._goal = judge, goal
@@ -108,7 +113,7 @@ class _Finder:
         """Return the best placement; see ``find_split``."""
         table = self._small.table
         for placement in known:
-            self._option(placement)
+            self.option(placement)
         bound_ms, seeds = self._bound_and_seeds()
         self._judge_best(seeds)
         free = [number for number, row in enumerate(table.rows) if row.is_free]
@@ -221,14 +226,14 @@ class _Finder:
                 break
             if estimate.placement not in self._judged:
                 left -= len(estimate.stages.devices)
-                self._option(estimate.placement)
+                self.option(estimate.placement)
 
     def _estimate(self, placement: Placement) -> Estimate:
         if placement not in self._estimates:
             self._estimates[placement] = self._judge.estimate(placement)
         return self._estimates[placement]
 
-    def _option(self, placement: Placement) -> Option | None:
+    def option(self, placement: Placement) -> Option | None:
         """Judge a placement once; None if it does not keep the limits."""
         if placement not in self._judged:
             self._judged[placement] = self._try(self._estimate(placement))

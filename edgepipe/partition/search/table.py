@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 from edgepipe.boards import Board
 from edgepipe.errors import LayerError
@@ -15,14 +16,18 @@ from edgepipe.partition.operator import Operator
 class Row:
     """An operator, or several that always run in one stage.
 
-    ``inputs`` are the numbers of earlier rows that it reads. ``arm_ms`` is its time on one core and
-    ``vta_ms`` that on the accelerator, without hops and launches; None if it cannot run there.
+    ``inputs`` are the numbers of earlier rows that it reads, and ``input_bytes`` what it reads of
+    each; empty if that costs nothing. ``result_bytes`` are those of a tensor that no row reads.
+    ``arm_ms`` is its time on one core and ``vta_ms`` that on the accelerator, without hops,
+    launches and the maintenance of caches; None if it cannot run there.
     """
 
     name: str
     inputs: tuple[int, ...]
     arm_ms: float | None
     vta_ms: float | None
+    input_bytes: tuple[int, ...] = ()
+    result_bytes: int = 0
 
     @property
     def is_free(self) -> bool:
@@ -47,6 +52,11 @@ class CostTable:
         """The time to start a program of the accelerator, in ms."""
         return self.board.vta_stage_ms(0)
 
+    @property
+    def border_byte_ms(self) -> float:
+        """The time to maintain caches for a byte of a tensor between the devices, in ms."""
+        return self.board.vta_ms(self.board.timing.cache_kib_cycles / 1024)
+
 
 Placement = tuple[bool, ...]
 """For every row of a table, whether it runs on the accelerator."""
@@ -59,13 +69,16 @@ def cost_table(
     board: Board,
     fixed: Mapping[str, str],
     measured: MeasuredCosts | None = None,
+    tensor_bytes: Mapping[str, int] | None = None,
 ) -> CostTable:
     """Return the costs of ``operators``, which are in topological order.
 
     ``check`` raises ``LayerError`` for those that the VTA cannot run, and fills ``cycles`` with
     those of the others on the VTA. ``fixed`` are the devices of operators that are settled.
-    ``measured`` costs take the place of the model's.
+    ``measured`` costs take the place of the model's. ``tensor_bytes`` are those between stages.
     """
+    tensor_bytes = tensor_bytes or {}
+    read = {name for operator in operators for name in operator.inputs}
     measured = measured or MeasuredCosts(board=board)
     number = {operator.output: index for index, operator in enumerate(operators)}
     tuples = {o.output for o in operators if o.bindings and o.bindings[-1].dtype == "tuple"}
@@ -87,7 +100,16 @@ def cost_table(
         elif wish == "vta" and vta_ms is not None:
             arm_ms = None
         reads = tuple(dict.fromkeys(number[name] for name in operator.inputs if name in number))
-        rows.append(Row(name=operator.name, inputs=reads, arm_ms=arm_ms, vta_ms=vta_ms))
+        rows.append(
+            Row(
+                name=operator.name,
+                inputs=reads,
+                arm_ms=arm_ms,
+                vta_ms=vta_ms,
+                input_bytes=tuple(tensor_bytes.get(operators[n].output, 0) for n in reads),
+                result_bytes=0 if operator.output in read else tensor_bytes.get(operator.output, 0),
+            )
+        )
     return CostTable(rows=tuple(rows), board=board)
 
 
@@ -111,7 +133,8 @@ class Contracted:
 def contracted(table: CostTable) -> Contracted:
     """Return the table with rows of one device joined to the only row that they read.
 
-    They can be in no other stage than that row, so this changes no estimate.
+    They can be in no other stage than that row, so this changes no estimate, except that caches can
+    seem to cost less: of what several rows read of one, only the most counts.
     """
     groups: list[list[int]] = []
     group_of: list[int] = []
@@ -130,11 +153,17 @@ def contracted(table: CostTable) -> Contracted:
     for members in groups:
         parts = [table.rows[each] for each in members]
         number = group_of[members[0]]
-        read_of_all = [group_of[each] for part in parts for each in part.inputs]
+        tensors: dict[int, dict[int, int]] = {}  # by the group that makes them, and by their row
+        for part in parts:
+            for at, size in zip(part.inputs, part.input_bytes or repeat(0), strict=False):
+                tensors.setdefault(group_of[at], {})[at] = size
+        tensors.pop(number, None)
         rows.append(
             Row(
                 name=parts[0].name,
-                inputs=tuple(dict.fromkeys(each for each in read_of_all if each != number)),
+                inputs=tuple(tensors),
+                input_bytes=tuple(sum(sizes.values()) for sizes in tensors.values()),
+                result_bytes=sum(part.result_bytes for part in parts),
                 arm_ms=_sum([part.arm_ms for part in parts]),
                 vta_ms=_sum([part.vta_ms for part in parts]),
             )

@@ -17,11 +17,14 @@ class Step:
 
     ``reads`` are the remembered numbers that it reads. ``merges`` says how the numbers to remember
     from then on come about: each is the maximum of these, of which ``len(before)`` is the new row.
+    ``crossings`` are remembered numbers of single rows that no row before read, with the bytes that
+    this one reads of each: only for these it is certain that the stage alone makes them.
     """
 
     row: int
     reads: tuple[int, ...]
     merges: tuple[tuple[int, ...], ...]
+    crossings: tuple[tuple[int, int], ...] = ()
 
 
 def walk(table: CostTable) -> tuple[Step, ...]:
@@ -32,13 +35,29 @@ def walk(table: CostTable) -> tuple[Step, ...]:
             readers[source].add(number)
     steps = []
     remembered: list[frozenset[int]] = []  # the rows that are still to read each number
-    for number in range(len(table.rows)):
+    lone: list[int | None] = []  # the row of each number, None if it is of several
+    for number, row in enumerate(table.rows):
         reads = tuple(at for at, later in enumerate(remembered) if number in later)
         groups: dict[frozenset[int], list[int]] = {}
         for at, later in enumerate([*remembered, frozenset(readers[number])]):
             left = later - {number}
             if left:
                 groups.setdefault(left, []).append(at)
-        steps.append(Step(row=number, reads=reads, merges=tuple(map(tuple, groups.values()))))
+        sizes = dict(zip(row.inputs, row.input_bytes, strict=False))
+        crossings = tuple(
+            (at, sizes[source])
+            for at, source in enumerate(lone)
+            if source is not None and sizes.get(source) and min(readers[source]) == number
+        )
+        steps.append(
+            Step(
+                row=number,
+                reads=reads,
+                merges=tuple(map(tuple, groups.values())),
+                crossings=crossings,
+            )
+        )
+        sources = [*lone, number]
+        lone = [sources[group[0]] if len(group) == 1 else None for group in groups.values()]
         remembered = list(groups)
     return tuple(steps)

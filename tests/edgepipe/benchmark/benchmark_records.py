@@ -30,8 +30,16 @@ def measured(**changes: Any) -> Statistics:
 
 
 def run(mode: str, **changes: Any) -> Run:
-    """Return a run."""
-    return Run(mode=mode, device="uio", peak_memory_bytes=8 << 20, statistics=measured(**changes))
+    """Return a run, in which the accelerator took 4.5 ms of each run of ``vta1``."""
+    found = measured(**changes)
+    stages = tuple(
+        dataclasses.replace(stage, device_run_s=4.5e-3 * stage.busy.count)
+        if stage.name == "vta1"
+        else stage
+        for stage in found.stages
+    )
+    found = dataclasses.replace(found, stages=stages)
+    return Run(mode=mode, device="uio", peak_memory_bytes=8 << 20, statistics=found)
 
 
 def benchmark(**changes: Any) -> Benchmark:

@@ -28,9 +28,9 @@ arm0             1.000  1.000  1.000          1.000  1.000  1.000  50.0%        
 vta1             1.000  1.000  1.000          1.000  1.000  1.000  50.0%         5.000
 arm2             1.000  1.000  1.000          1.000  1.000  1.000  50.0%             -
 
-accelerator alone, by the model     cycles  of launch     ms
--------------------------------  ---------  ---------  -----
-vta1                             1,665,000     20,000  5.000
+accelerator alone (ms)  serial mean  rest of the stage  by the model     cycles  of launch
+----------------------  -----------  -----------------  ------------  ---------  ---------
+vta1                          4.500              1.500         5.000  1,665,000     20,000
 
 contiguous memory: 3.0 MiB
 temperature of ps-thermal: 45.0 C before, 47.3 C after
@@ -62,6 +62,17 @@ def test_what_cannot_be_read_is_left_out() -> None:
     (serial,) = (line for line in shown.splitlines() if line.startswith("serial  "))
     assert serial.split()[-1] == "-"
     assert shown.endswith("-\n")
+
+
+def test_a_program_that_does_not_say_how_long_the_accelerator_took_shows_the_model() -> None:
+    made = benchmark()
+    stages = [dataclasses.replace(s, device_run_s=0.0) for s in made.serial.statistics.stages]
+    statistics = dataclasses.replace(made.serial.statistics, stages=tuple(stages))
+    shown = to_text(
+        dataclasses.replace(made, serial=dataclasses.replace(made.serial, statistics=statistics))
+    )
+    (row,) = (line.split() for line in shown.splitlines() if "1,665,000" in line)
+    assert row == ["vta1", "-", "-", "5.000", "1,665,000", "20,000"]
 
 
 def test_a_bundle_without_vta_stages_names_no_device() -> None:

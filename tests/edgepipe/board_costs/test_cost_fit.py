@@ -13,6 +13,8 @@ from edgepipe import boards
 from edgepipe.board_costs.cost_fit import KEPT, fit_costs, nearest_root
 from edgepipe.board_costs.probes import EMPTY, probe_programs
 from vta_stages.accelerator import Accelerator
+from vta_stages.isa.codec import decode
+from vta_stages.isa.instructions import Finish, Store
 from vta_stages.program import Program
 from vta_stages.timing.cost_model import CostModel
 from vta_stages.timing.timing_model import time_program
@@ -25,6 +27,7 @@ UNUSUAL = CostModel(
     instruction_cycles=31, gemm_step_cycles=2, alu_step_cycles=5, alu_vector_step_cycles=7,
     loop_cycles=0, dma_row_cycles=37, bus_bytes=8, bus_efficiency_percent=71,
     weight_efficiency_percent=33, launch_cycles=12_345, tensor_load_cycles=9, store_row_cycles=77,
+    cache_kib_cycles=55,
 )  # fmt: skip
 
 
@@ -49,10 +52,24 @@ def programs() -> dict[str, Program]:
     return probe_programs(ULTRA96.accelerator, CostModel())
 
 
-@pytest.mark.parametrize("board", [ULTRA96, CHISEL], ids=lambda board: str(board.name))
+SMALL = dataclasses.replace(ULTRA96, accelerator=Accelerator(block_in=8, block_out=8, batch=4))
+
+
+@pytest.mark.parametrize("board", [ULTRA96, CHISEL, SMALL])
 def test_the_verifier_accepts_all_programs(board: boards.Board) -> None:
     for program in probe_programs(board.accelerator, board.timing).values():
         verify(program)
+
+
+@pytest.mark.parametrize("board", [ULTRA96, CHISEL], ids=lambda board: str(board.name))
+def test_every_program_ends_after_its_last_store(board: boards.Board) -> None:
+    """Otherwise drivers refuse it (``cpp_runtime/src/device/run_fence.h``)."""
+    for name, program in probe_programs(board.accelerator, board.timing).items():
+        store, end = decode(board.accelerator, program.instructions[-2:])
+        assert isinstance(store, Store), name
+        assert store.push_prev, name
+        assert isinstance(end, Finish), name
+        assert end.pop_next, name
 
 
 @pytest.mark.parametrize(
@@ -93,12 +110,13 @@ def test_delays_of_up_to_20_us_change_costs_by_a_few_percent(programs: dict[str,
     assert abs(found.bus_efficiency_percent - expected.bus_efficiency_percent) <= 2
     assert abs(found.weight_efficiency_percent - expected.weight_efficiency_percent) <= 2
     assert 0 <= found.launch_cycles - expected.launch_cycles <= 20e-6 * 333e6
+    assert abs(found.cache_kib_cycles - expected.cache_kib_cycles) <= 20e-6 * 333e6 / 1024 + 1
     assert fit.worst != EMPTY
     assert abs(fit.error(fit.worst)) < 0.08
 
 
 def test_a_cost_that_no_program_shows_is_kept_and_named(programs: dict[str, Program]) -> None:
-    together = dataclasses.replace(CostModel(), load_rows=4096)
+    together = dataclasses.replace(CostModel(), reads_in_flight=4096)
     flat = {name: p for name, p in programs.items() if name != "accumulator_loads"}
     flat["accumulator_loads"] = programs["gemm_instructions"]
     board = dataclasses.replace(together, dma_row_cycles=55)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,24 +24,29 @@ BOARD = boards.load("ultra96")
 
 
 class FakeSession:
-    """A session with a board whose first stage takes 7 us and has a fault, if ``fault``."""
+    """A session with a board whose stages take 7 us, 6 of them on the accelerator.
+
+    With ``fault``, they have it.
+    """
 
     def __init__(self, fault: str = "") -> None:
         self.fault = fault
         self.runs = 0
+        self.is_open = False
 
-    def upload_bundle(self, path: Path) -> str:
-        return path.name
-
-    def call(self, name: str, *arguments: object) -> str:
-        assert (name, arguments) == ("edgepipe.open_bundle", ("a.edgepipe", "auto"))
-        return "runner"
+    @contextlib.contextmanager
+    def opened(self, path: Path, device: str) -> Iterator[str]:
+        assert (path.name, device) == ("a.edgepipe", "auto")
+        self.is_open = True
+        yield "runner"
+        self.is_open = False
 
     def function(self, module: Any, name: str) -> Any:
         def run_stage(index: int) -> None:
+            assert self.is_open
             self.runs += 1
 
-        stage = {"min_us": 7.0, "fault": self.fault}
+        stage = {"min_us": 7.0, "device_min_us": 6.0, "fault": self.fault}
         return {
             "run_stage": run_stage,
             "statistics": lambda: json.dumps([stage, stage]),
@@ -58,8 +65,15 @@ def time_stages(session: Any, record: Record) -> str:
 def test_only_what_has_no_time_yet_is_measured(tmp_path: Path) -> None:
     session, record = FakeSession(), Record(tmp_path / "a", "x", {"nothing": 5.0})
     assert time_stages(session, record) == "uio"
-    assert record.times_us == {"nothing": 5.0, "gemm_steps": 7.0}
+    assert record.times_us == {"nothing": 5.0, "gemm_steps": 6.0}
     assert session.runs == 1 + 2 * 3  # once more, because the first three may all be late
+    assert not session.is_open  # so that the next bundle has the accelerator
+
+
+def test_the_empty_program_shows_what_the_host_takes_for_a_launch(tmp_path: Path) -> None:
+    record = Record(tmp_path / "a", "x")
+    time_stages(FakeSession(), record)
+    assert record.times_us == {"host": 1.0, "nothing": 6.0, "gemm_steps": 6.0}
 
 
 def test_a_probe_with_a_fault_is_an_error(tmp_path: Path) -> None:

@@ -106,12 +106,34 @@ def test_a_program_that_no_verifier_passes_is_not_timed(resealed, capsys):
     ("key", "value", "message", "hint"),
     [
         ("speed", 1, f"{PART}: costs: unknown key 'speed'", "known keys: instruction_cycles, "),
+        (
+            "load_rows",
+            16,
+            f"{PART}: costs: load_rows is 16, expected 1: reads_in_flight has replaced it",
+            "hint: replace load_rows in the board's file by reads_in_flight and build the bundle "
+            "again",
+        ),
         ("loop_cycles", -1, "loop_cycles is -1, expected >= 0", "build the bundle again with this"),
     ],
 )
 def test_costs_that_the_timing_model_does_not_know(resealed, capsys, key, value, message, hint):
     path = resealed(in_description("costs", key, value=value))
     assert_fails(capsys, run("inspect", path, "--timing"), message, hint)
+
+
+def test_bundles_with_a_cost_that_no_longer_exists_are_timed_as_before(resealed, bundle, capsys):
+    """Every bundle from before 2026-11-28 says that one row of a load is requested at a time."""
+
+    def printed(path, *command):
+        assert run(command[0], path, *command[1:]) == 0
+        return capsys.readouterr().out.replace(str(path), "net")
+
+    older = resealed(in_description("costs", "load_rows", value=1))
+    assert printed(older, "inspect", "--timing") == printed(bundle, "inspect", "--timing")
+    found, expected = (
+        json.loads(printed(path, "report", "--format", "json")) for path in (older, bundle)
+    )
+    assert found["operators"] == expected["operators"]
 
 
 def test_a_path_that_leaves_the_bundle_is_an_error(bundle, capsys, tmp_path):

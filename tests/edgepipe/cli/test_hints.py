@@ -78,7 +78,8 @@ def test_placements_are_parsed_strictly() -> None:
         arguments.placement(["conv1=gpu"])
     assert str(caught.value) == (
         "--place conv1=gpu: device 'gpu' is unknown, expected arm or vta, arm@1,2 for these cores, "
-        "or arm/GENERATOR for a code generator"
+        "vta+arm:32 to share it, with its last 32 channels on arm, or arm/GENERATOR for a code "
+        "generator"
     )
     assert caught.value.hint == "`edgepipe inspect BUNDLE --operators` lists the operators"
     with pytest.raises(PartitionError, match="a is placed on arm already") as caught:

@@ -22,7 +22,7 @@ from edgepipe.quantize import scheme_file
 
 # What a build computes, which stays the same; the rest of it writes.
 COMPUTED = (
-    *("describe", "calibration_frames", "quantized_network", "vta_check", "arrange"),
+    *("describe", "calibration_frames", "quantized_network", "vta_check", "arrange_shared"),
     *("network_record", "golden_tensors", "compile_stages"),
 )
 WRITING = {

@@ -133,7 +133,8 @@ def test_cuts_are_in_the_file(built: Path, tmp_path: Path) -> None:
             '^("block_Relu" = )"vta"',
             r'\1"gpu"',
             r", line \d+: operators: block_Relu: device 'gpu' is unknown",
-            "give arm or vta, arm@1,2 for these cores, or arm/GENERATOR for a code generator",
+            "give arm or vta, arm@1,2 for these cores, vta+arm:32 to share it, with its last 32 "
+            "channels on arm, or arm/GENERATOR for a code generator",
         ),
         (
             '^"block_Relu" =',

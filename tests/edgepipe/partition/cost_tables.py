@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
@@ -32,8 +33,26 @@ def chain(*costs: tuple[float | None, float | None], on: Board = ULTRA96) -> Cos
     return CostTable(rows=tuple(rows), board=on)
 
 
+def with_bytes(table: CostTable, row_bytes: Sequence[int], cache_kib_cycles: int) -> CostTable:
+    """Return a table whose rows make tensors of these bytes, whose caches have to be maintained."""
+    read = {each for row in table.rows for each in row.inputs}
+    timing = dataclasses.replace(table.board.timing, cache_kib_cycles=cache_kib_cycles)
+    rows = tuple(
+        dataclasses.replace(
+            row,
+            input_bytes=tuple(row_bytes[each] for each in row.inputs),
+            result_bytes=0 if number in read else row_bytes[number],
+        )
+        for number, row in enumerate(table.rows)
+    )
+    return CostTable(rows=rows, board=dataclasses.replace(table.board, timing=timing))
+
+
 def tables(most_rows: int) -> st.SearchStrategy[CostTable]:
-    """Return tables of networks that begin on ARM, with branches, on boards of several kinds."""
+    """Return tables of networks that begin on ARM, with branches, on boards of several kinds.
+
+    The tensors between their rows have no bytes.
+    """
 
     @st.composite
     def made(draw: st.DrawFn) -> CostTable:

@@ -124,5 +124,6 @@ def test_an_unknown_device_is_an_error():
     with pytest.raises(PartitionError, match="conv2: device 'gpu' is unknown") as caught:
         place(NETWORK, fits, overrides={"conv2": "gpu"})
     assert caught.value.hint == (
-        "give arm or vta, arm@1,2 for these cores, or arm/GENERATOR for a code generator"
+        "give arm or vta, arm@1,2 for these cores, vta+arm:32 to share it, with its last 32 "
+        "channels on arm, or arm/GENERATOR for a code generator"
     )

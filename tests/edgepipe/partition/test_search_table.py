@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from cost_tables import ULTRA96, chain, tables
+from cost_tables import ULTRA96, chain, tables, with_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from partition_records import conv, table
 
 from edgepipe.errors import LayerError
+from edgepipe.partition.borders import border_bytes
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import PlacedOperator, segment
 from edgepipe.partition.search.judge import Judge, stages_of
@@ -22,11 +23,9 @@ def placements(costs: CostTable) -> st.SearchStrategy[tuple[bool, ...]]:
     )
 
 
-@given(data=st.data(), costs=tables(14))
-@settings(max_examples=60, deadline=None)
-def test_stages_are_those_of_placement(data: st.DataObject, costs: CostTable) -> None:
-    placement = data.draw(placements(costs))
-    placed = [
+def placed_rows(costs: CostTable, placement: tuple[bool, ...]) -> list[PlacedOperator]:
+    """Return operators that stand for the rows of a table."""
+    return [
         PlacedOperator(
             operator=Operator(
                 name=row.name,
@@ -41,7 +40,13 @@ def test_stages_are_those_of_placement(data: st.DataObject, costs: CostTable) ->
         )
         for row, on_vta in zip(costs.rows, placement, strict=True)
     ]
-    segments = segment(placed)
+
+
+@given(data=st.data(), costs=tables(14))
+@settings(max_examples=60, deadline=None)
+def test_stages_are_those_of_placement(data: st.DataObject, costs: CostTable) -> None:
+    placement = data.draw(placements(costs))
+    segments = segment(placed_rows(costs, placement))
     found = stages_of(costs, placement)
     assert found.devices == tuple(part.device for part in segments)
     ms = {
@@ -52,6 +57,23 @@ def test_stages_are_those_of_placement(data: st.DataObject, costs: CostTable) ->
         launch_ms = costs.launch_ms if part.device == "vta" else 0.0
         work = [ms[p.operator.name] or 0.0 for p in part.operators]
         assert alone_ms == pytest.approx(sum(work) + launch_ms)
+
+
+@given(data=st.data(), costs=tables(14))
+@settings(max_examples=60, deadline=None)
+def test_caches_cost_by_the_tensors_at_the_borders_of_the_vta(
+    data: st.DataObject, costs: CostTable
+) -> None:
+    sizes = data.draw(st.lists(st.integers(0, 1 << 20), min_size=14, max_size=14))
+    costs = with_bytes(costs, sizes, 333)  # about a microsecond for each KiB
+    placement = data.draw(placements(costs))
+    segments = segment(placed_rows(costs, placement))
+    names = {row.name: size for row, size in zip(costs.rows, sizes, strict=False)}
+    free = with_bytes(costs, sizes, 0)
+    dear, cheap = (stages_of(each, placement).alone_ms for each in (costs, free))
+    for n, borders in enumerate(border_bytes(segments, names)):
+        expected = borders / 1024 * 1e-3 if segments[n].device == "vta" else 0.0
+        assert dear[n] - cheap[n] == pytest.approx(expected, abs=1e-9)
 
 
 @given(data=st.data(), costs=tables(14))
@@ -95,6 +117,12 @@ def test_costs_follow_from_operators_and_what_is_settled() -> None:
     assert [row.arm_ms is None for row in found.rows] == [False, False, False, True]
     assert [row.inputs for row in found.rows] == [(), (0,), (1,), (2,)]
     assert [len(group) for group in contracted(found).groups] == [1, 2, 1]
+    assert {size for row in found.rows for size in (*row.input_bytes, row.result_bytes)} == {0}
+    sizes = {"a": 1, "t": 20, "b": 300, "c": 4000}
+    found = cost_table(network, check, cycles, ULTRA96, {"b": "arm"}, tensor_bytes=sizes)
+    assert [row.input_bytes for row in found.rows] == [(), (1,), (20,), (300,)]
+    assert [row.result_bytes for row in found.rows] == [0, 0, 0, 4000]
+    assert [row.input_bytes for row in contracted(found).table.rows] == [(), (1,), (300,)]
 
 
 def test_a_chain_on_one_device_is_one_row() -> None:

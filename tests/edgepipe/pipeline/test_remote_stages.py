@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from small_networks import build_small_bundle
 from tvm.rpc.tracker import Tracker
 
 from edgepipe import rpc
+from edgepipe.bundle import storage
 from edgepipe.errors import DeadlinePassed, PipelineError, RuntimeFailure
 from edgepipe.pipeline import (
     PipelineConfig,
@@ -30,6 +32,7 @@ from edgepipe.pipeline import (
     arm_stage,
     load,
     relax_stage,
+    remote,
     remote_stage,
 )
 from edgepipe.tvm_adapter import run_module
@@ -131,6 +134,33 @@ def test_the_vta_stage_of_a_bundle_runs_there_bit_for_bit(server, tmp_path):
             results.append(pipeline.next(timeout_s=60).outputs)
     for here, there in zip(*results, strict=True):
         assert_array_equal(here, there)
+
+
+def test_all_stages_of_a_bundle_on_one_server_are_sent_and_opened_once(
+    server, tmp_path, monkeypatch
+):
+    bundle = build_small_bundle(tmp_path)
+    names = [stage.name for stage in storage.read_manifest(bundle).stages]
+    assert len(names) > 2
+    sent = []
+
+    def pack(path, archive):
+        sent.append(path)
+        return storage.pack(path, archive)
+
+    monkeypatch.setattr(remote, "storage", SimpleNamespace(**{**vars(storage), "pack": pack}))
+    frames = np.random.default_rng(9).integers(0, 256, (4, 1, 16, 16, 3), dtype=np.uint8)
+    results = []
+    for servers in ({}, dict.fromkeys(names, at(server))):
+        config = PipelineConfig.from_bundle(bundle, servers=servers)
+        with config.build().start() as pipeline:
+            for frame in frames:
+                pipeline.run(frame)
+            results.append([pipeline.next(timeout_s=60).outputs for _ in frames])
+    assert len(sent) == 1
+    for here, there in zip(*results, strict=True):
+        for near, far in zip(here, there, strict=True):
+            assert_array_equal(near, far)
 
 
 def test_two_stages_on_one_server_share_its_session(server):

@@ -1,5 +1,6 @@
 """The real edgepipe-rpcd with TVM's own client, a tracker, lost clients, and a bundle."""
 
+import json
 import os
 import re
 import resource
@@ -64,6 +65,31 @@ def test_a_bundle_runs_bit_equal_and_every_stage_is_timed(server, bundle):
     assert report.device == "simulator"
     assert {stage.kind for stage in report.stages} == {"arm", "vta"}
     assert all(stage.runs == 3 and 0 < stage.min_us <= stage.max_us for stage in report.stages)
+
+
+def test_an_opened_bundle_is_closed_although_the_session_keeps_its_functions(server, bundle):
+    """Otherwise its device would be taken until the session ends."""
+    with rpc.connect(server.port, key=server.key) as session:
+        with session.opened(bundle, "auto") as module:
+            describe = session.function(module, "describe")
+            assert json.loads(describe())["name"] == "net"
+            session.function(module, "load_golden")()
+        for name in ("describe", "statistics", "run"):
+            with pytest.raises(RpcError, match="stages: used after close"):
+                session.function(module, name)()
+        session.function(module, "close")()  # again, without effect
+        assert session.run_golden(bundle, repeat=1).network == "net"
+
+
+def test_a_failure_within_an_opened_bundle_closes_it_and_is_reported(server, bundle):
+    with rpc.connect(server.port, key=server.key) as session:
+        with (
+            pytest.raises(RpcError, match="found stage 99, expected one below"),
+            session.opened(bundle, "auto") as module,
+        ):
+            session.function(module, "run_stage")(99)
+        with pytest.raises(RpcError, match="used after close"):
+            session.function(module, "describe")()
 
 
 def test_a_golden_output_that_differs_is_named_and_the_server_keeps_serving(

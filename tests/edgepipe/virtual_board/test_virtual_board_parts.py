@@ -1,5 +1,7 @@
 """Parts of the virtual board: archives, modules, processes, tools, and their errors."""
 
+import dataclasses
+import json
 import subprocess
 import sys
 
@@ -15,6 +17,7 @@ from edgepipe.virtual_board.initramfs import cpio
 from edgepipe.virtual_board.kernel_modules import KernelModules
 from edgepipe.virtual_board.processes import start_detached
 from vta_stages.accelerator import Accelerator
+from vta_stages.timing.cost_model import CostModel
 
 
 def test_cpio_reads_the_archive(tmp_path):
@@ -109,6 +112,25 @@ def test_model_that_cannot_start_is_reported_with_its_last_message(tmp_path):
     with pytest.raises(VirtualBoardError, match=r"model ended: qtest.sock: No such file") as caught:
         FpgaModel(tmp_path).start(options, tmp_path / "memory")
     assert caught.value.hint == f"its output: {tmp_path / 'fpga-model.log'}"
+
+
+@pytest.mark.parametrize("timing", [None, CostModel(loop_cycles=9)])
+def test_model_is_told_its_costs_and_they_are_known_to_later_commands(timing, tmp_path):
+    program = tmp_path / "model"
+    program.write_text('#!/bin/sh\necho "$@" >&2; echo ready >&2; exec sleep 60\n')
+    program.chmod(0o755)
+    options = FpgaOptions(accelerator=Accelerator(), timing=timing, program=program)
+    model = FpgaModel(tmp_path)
+    model.start(options, tmp_path / "memory")
+    try:
+        assert FpgaModel(tmp_path).options() == options
+        told = (tmp_path / "fpga-model.log").read_text().split()
+        assert ("--timing=timing.json" in told) == (timing is not None)
+        if timing is not None:
+            costs = json.loads((tmp_path / "timing.json").read_text())
+            assert costs == dataclasses.asdict(timing)
+    finally:
+        model.stop()
 
 
 def test_recipe_digest_is_stable():

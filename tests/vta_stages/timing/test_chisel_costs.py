@@ -13,8 +13,10 @@ import pytest
 from timed_programs import Emit, timed
 
 from edgepipe import boards
+from vta_stages.isa.instruction_buffer import InstructionBuffer
 from vta_stages.isa.instructions import AluOp, MemoryType, Module
 from vta_stages.timing.cost_model import CostModel
+from vta_stages.timing.timing_model import Timing
 
 ROOT = Path(__file__).resolve().parents[3]
 BOARD = boards.load(str(ROOT / "examples/own_board/chisel_vta.toml"))
@@ -83,18 +85,54 @@ def test_an_instruction_takes_what_the_rtl_takes(emit: Emit, module: Module, cou
     assert cycles(emit, module) == pytest.approx(counted, rel=0.03)
 
 
-def test_without_rows_in_flight_each_row_waits() -> None:
-    alone = dataclasses.replace(BOARD.timing, load_rows=1)
+def test_without_reads_in_flight_each_row_waits() -> None:
+    alone = dataclasses.replace(BOARD.timing, reads_in_flight=0)
     assert cycles(load(MemoryType.INP, 16, rows=8), Module.LOAD, alone) == 9 + 10 + 8 * (48 + 32)
 
 
-def test_few_rows_in_flight_hide_part_of_the_latency() -> None:
-    """Row 2 is requested when row 0 has ended, and comes 48 cycles later: row 1 takes 32 of them.
+def test_few_reads_in_flight_hide_part_of_the_latency() -> None:
+    """Four rows of 256 bytes are eight requests, of which two are unanswered at a time.
 
-    Rows end at 80, 112, 160 and 192 cycles after the first request.
+    The first two are answered at 64 and 80 cycles after the first request. Request 2 is taken at
+    64, and its 16 cycles of bytes end 48 + 16 later: a pair of requests takes 64 cycles.
     """
-    two = dataclasses.replace(BOARD.timing, load_rows=2)
-    assert cycles(load(MemoryType.INP, 16, rows=4), Module.LOAD, two) == 9 + 10 + 192
+    two = dataclasses.replace(BOARD.timing, reads_in_flight=2)
+    assert cycles(load(MemoryType.INP, 16, rows=4), Module.LOAD, two) == 9 + 10 + 80 + 3 * 64
+
+
+def timing_of(*emits: Emit, cost: CostModel = BOARD.timing) -> Timing:
+    """Time a program of several instructions."""
+
+    def emit(buffer: InstructionBuffer) -> None:
+        for each in emits:
+            each(buffer)
+
+    return timed(emit, accelerator=BOARD.accelerator, cost=cost)
+
+
+def test_the_requests_of_load_go_first() -> None:
+    """A load of 40 requests keeps the port from uops that are asked for some 15 cycles later.
+
+    Alone, their bytes would come 9 + 16 cycles of the GEMM, 9 and 48 after the start. They come
+    after those of all 40 requests, because 16 are unanswered by then and load is first.
+    """
+    timing = timing_of(load(MemoryType.INP, 320), gemm(16), load(MemoryType.UOP, 8))
+    loaded = timing.modules[Module.LOAD]
+    assert loaded.busy_cycles == 9 + 10 + 48 + 40 * 16
+    assert loaded.port_cycles == 0
+    waited = loaded.busy_cycles - (9 + 16 + 9 + 48)
+    assert timing.modules[Module.COMPUTE].port_cycles == pytest.approx(waited, abs=4)
+
+
+def test_stores_and_loads_do_not_wait_for_each_other() -> None:
+    both = timing_of(store(4, 64), load(MemoryType.INP, 320))
+    assert [both.modules[m].port_cycles for m in Module] == [0, 0, 0]
+    serial = timing_of(
+        store(4, 64),
+        load(MemoryType.INP, 320),
+        cost=dataclasses.replace(BOARD.timing, reads_in_flight=0),
+    )
+    assert serial.modules[Module.LOAD].port_cycles > 0
 
 
 def test_costs_of_other_accelerators_are_off_by_default() -> None:
@@ -104,6 +142,6 @@ def test_costs_of_other_accelerators_are_off_by_default() -> None:
     assert cost.load_latency(7, 2) == 7 * cost.dma_row_cycles
 
 
-def test_an_estimate_of_rows_in_flight_lies_between_none_and_all() -> None:
+def test_an_estimate_of_reads_in_flight_lies_between_none_and_all() -> None:
     assert BOARD.timing.load_latency(17, 1) == (1 + 16 / 16) * 48
     assert BOARD.timing.load_latency(1, 1) == 48

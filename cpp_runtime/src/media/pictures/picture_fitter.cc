@@ -1,6 +1,8 @@
 #include "media/pictures/picture_fitter.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -8,27 +10,59 @@
 #include "media/pictures/bitmap.h"
 #include "media/pictures/orientation.h"
 #include "media/pictures/pixel_row.h"
+#include "stage/core_team.h"
 
 namespace edgepipe {
 namespace {
 
-/// Resizes a row of pixels to the frame's width; the sums of a pixel stay in registers.
+constexpr int kShift = 2 * AxisTaps::kUnityLog2;
+constexpr std::uint32_t kHalf = std::uint32_t{1} << (kShift - 1);
+
+/// The lanes of a SIMD register that hold a pixel's colours. The fourth is the next pixel's first.
+using Lanes = std::uint32_t __attribute__((vector_size(16)));
+
+/// Resizes a row of sums of source rows, at most 255 * 2048 each, to the frame's width. One sum
+/// follows the last pixel.
 template <std::size_t kChannels>
-void filter(std::span<const std::uint8_t> row, const AxisTaps& columns,
-            std::span<std::uint32_t> filtered) {
-  std::uint32_t* out = filtered.data();
-  for (std::size_t column = 0; column < filtered.size() / kChannels; ++column) {
-    const std::uint8_t* source =
-        row.data() + static_cast<std::size_t>(columns.first(column)) * kChannels;
-    std::uint32_t sums[kChannels] = {};
+void resize_row(const std::uint32_t* sums, const AxisTaps& columns, std::size_t count,
+                std::byte* out) {
+  for (std::size_t column = 0; column < count; ++column) {
+    const std::uint32_t* source =
+        sums + static_cast<std::size_t>(columns.first(column)) * kChannels;
+    Lanes total = {kHalf, kHalf, kHalf, kHalf};
     for (const std::uint32_t weight : columns.weights(column)) {
-      for (std::size_t channel = 0; channel < kChannels; ++channel) {
-        sums[channel] += weight * *source++;
-      }
+      Lanes pixel;
+      std::memcpy(&pixel, source, sizeof pixel);
+      total += weight * pixel;
+      source += kChannels;
     }
-    for (const std::uint32_t sum : sums) *out++ = sum;
+    for (std::size_t channel = 0; channel < kChannels; ++channel) {
+      *out++ = static_cast<std::byte>(total[channel] >> kShift);
+    }
   }
 }
+
+template <>
+void resize_row<1>(const std::uint32_t* sums, const AxisTaps& columns, std::size_t count,
+                   std::byte* out) {
+  for (std::size_t column = 0; column < count; ++column) {
+    const std::uint32_t* source = sums + columns.first(column);
+    std::uint32_t total = kHalf;
+    for (const std::uint32_t weight : columns.weights(column)) total += weight * *source++;
+    out[column] = static_cast<std::byte>(total >> kShift);
+  }
+}
+
+/// Into how many bands of rows cores divide a frame: more than they are, because a core that is
+/// busy with other work takes fewer. Bands that touch both convert the source row between them.
+constexpr std::size_t kSharedBands = 8;
+
+/// What fitting a band of rows needs, so that bands can be fitted at the same time.
+struct Band {
+  std::vector<std::uint8_t> unpacked[2];  // source rows, by parity
+  int unpacked_row[2] = {-1, -1};
+  std::vector<std::uint32_t> sums;  // of weighed source rows, and 0
+};
 
 }  // namespace
 
@@ -38,10 +72,26 @@ struct PictureFitter::Plan {
   Placement placement;  // of the pictures
   AxisTaps columns;
   AxisTaps rows;
-  std::vector<std::uint8_t> unpacked;      // one source row
-  std::vector<std::uint32_t> total;        // one row of the picture in the frame
-  std::vector<std::uint32_t> filtered[2];  // source rows resized to the frame's width, by parity
-  int filtered_row[2] = {-1, -1};
+  std::array<Band, kSharedBands> bands;
+
+  [[nodiscard]] std::size_t channels() const { return order == ChannelOrder::kGray ? 1 : 3; }
+  const std::uint8_t* unpacked_row(const Picture& picture, int row, Band& band) const;
+};
+
+/// A frame that the cores of a stage fit together, one band for each call of `run`.
+struct PictureFitter::Sharing {
+  const PictureFitter& fitter;
+  const Picture& picture;
+  std::span<std::byte> frame;
+  std::size_t rows;   // of the picture in the frame
+  std::size_t bands;  // that divide them
+
+  static int run(void* context, std::size_t band) {
+    const Sharing& shared = *static_cast<Sharing*>(context);
+    shared.fitter.fit_rows(shared.picture, shared.frame, band, shared.rows * band / shared.bands,
+                           shared.rows * (band + 1) / shared.bands);
+    return 0;
+  }
 };
 
 PictureFitter::PictureFitter(const Preprocess& preprocess, std::uint64_t most_pixels,
@@ -68,7 +118,9 @@ Result<PictureFitter> PictureFitter::create(const Preprocess& preprocess,
 
 void PictureFitter::plan_for(const Picture& picture) {
   Plan& plan = *plan_;
-  for (int& row : plan.filtered_row) row = -1;  // invalid for a new picture
+  for (Band& band : plan.bands) {
+    for (int& row : band.unpacked_row) row = -1;  // invalid for a new picture
+  }
   Placement& placed = plan.placement;
   if (picture.width == placed.width && picture.height == placed.height) return;
   placed = preprocess_.place(picture.width, picture.height);
@@ -80,31 +132,26 @@ void PictureFitter::plan_for(const Picture& picture) {
   plan.columns =
       AxisTaps(method, picture.width, placed.fitted_width, std::max(placed.left, 0), columns);
   plan.rows = AxisTaps(method, picture.height, placed.fitted_height, std::max(placed.top, 0), rows);
-  const std::size_t values =
-      static_cast<std::size_t>(columns) * static_cast<std::size_t>(preprocess_.channels());
-  plan.total.resize(values);
-  for (auto& row : plan.filtered) row.resize(values);
-  plan.unpacked.resize(static_cast<std::size_t>(picture.width) *
-                       static_cast<std::size_t>(preprocess_.channels()));
+  const std::size_t values = static_cast<std::size_t>(picture.width) * plan.channels();
+  for (Band& band : plan.bands) {
+    for (auto& row : band.unpacked) row.resize(values);
+    band.sums.assign(values + 1, 0);
+  }
 }
 
 const Placement& PictureFitter::placement() const { return plan_->placement; }
 
-/// A source row resized to its width in the frame: at most 255 * 2048. Neighbouring frame rows
-/// share at most two source rows, so two are kept.
-std::span<const std::uint32_t> PictureFitter::filtered_row(const Picture& picture, int row) {
-  Plan& plan = *plan_;
+/// A source row as bytes in the network's order. Neighbouring frame rows share at most two source
+/// rows, so two are kept.
+const std::uint8_t* PictureFitter::Plan::unpacked_row(const Picture& picture, int row,
+                                                      Band& band) const {
   const std::size_t keep = static_cast<std::size_t>(row) & 1;
-  std::vector<std::uint32_t>& filtered = plan.filtered[keep];
-  if (plan.filtered_row[keep] == row) return filtered;
-  plan.filtered_row[keep] = row;
-  unpack_row(picture, row, plan.order, plan.unpacked);
-  if (preprocess_.channels() == 1) {
-    filter<1>(plan.unpacked, plan.columns, filtered);
-  } else {
-    filter<3>(plan.unpacked, plan.columns, filtered);
+  std::vector<std::uint8_t>& unpacked = band.unpacked[keep];
+  if (band.unpacked_row[keep] != row) {
+    band.unpacked_row[keep] = row;
+    unpack_row(picture, row, order, unpacked);
   }
-  return filtered;
+  return unpacked.data();
 }
 
 Status PictureFitter::fit(const Picture& picture, std::span<std::byte> frame) {
@@ -139,39 +186,56 @@ Result<Picture> PictureFitter::decoded(const Picture& picture) {
 }
 
 Status PictureFitter::fit_pixels(const Picture& picture, std::span<std::byte> frame) {
-  const auto channels = static_cast<std::size_t>(preprocess_.channels());
-  const std::size_t frame_row = static_cast<std::size_t>(preprocess_.width) * channels;
-  const std::size_t expected = frame_row * static_cast<std::size_t>(preprocess_.height);
+  const std::size_t expected = static_cast<std::size_t>(preprocess_.width) *
+                               static_cast<std::size_t>(preprocess_.height) * plan_->channels();
   if (frame.size() != expected) {
     return Status(Code::kInvalidArgument, "the frame has " + std::to_string(frame.size()) +
                                               " bytes, expected " + std::to_string(expected));
   }
   plan_for(picture);
-  constexpr int kShift = 2 * AxisTaps::kUnityLog2;
-  std::vector<std::uint32_t>& total = plan_->total;
-  const std::size_t row_values = total.size();
   const Placement& placed = plan_->placement;
   const auto rows = static_cast<std::size_t>(std::min(preprocess_.height, placed.fitted_height));
-  if (row_values * rows < expected) {
+  const auto columns = static_cast<std::size_t>(std::min(preprocess_.width, placed.fitted_width));
+  if (columns * rows * plan_->channels() < expected) {
     std::ranges::fill(frame, static_cast<std::byte>(preprocess_.padding));
   }
-  const std::size_t begin = static_cast<std::size_t>(std::max(-placed.top, 0)) * frame_row +
-                            static_cast<std::size_t>(std::max(-placed.left, 0)) * channels;
-  for (std::size_t row = 0; row < rows; ++row) {
-    std::fill(total.begin(), total.end(), std::uint32_t{1} << (kShift - 1));
-    int source_row = plan_->rows.first(row);
-    for (const std::uint32_t weight : plan_->rows.weights(row)) {
-      const std::span<const std::uint32_t> source = filtered_row(picture, source_row++);
-      for (std::size_t value = 0; value < row_values; ++value) {
-        total[value] += weight * source[value];
-      }
-    }
-    std::byte* out = frame.data() + begin + row * frame_row;
-    for (std::size_t value = 0; value < row_values; ++value) {
-      out[value] = static_cast<std::byte>(total[value] >> kShift);
-    }
+  CoreTeam* const team = CoreTeam::current();
+  const std::size_t bands =
+      team == nullptr || team->threads() == 1 ? 1 : std::clamp<std::size_t>(rows, 1, kSharedBands);
+  Sharing shared{.fitter = *this, .picture = picture, .frame = frame, .rows = rows, .bands = bands};
+  if (bands == 1) {
+    Sharing::run(&shared, 0);
+  } else {
+    team->run(bands, &Sharing::run, &shared);
   }
   return {};
+}
+
+void PictureFitter::fit_rows(const Picture& picture, std::span<std::byte> frame, std::size_t band,
+                             std::size_t first, std::size_t end) const {
+  const Plan& plan = *plan_;
+  Band& own = plan_->bands[band];
+  const std::size_t values = own.sums.size() - 1;
+  const Placement& placed = plan.placement;
+  const auto columns = static_cast<std::size_t>(std::min(preprocess_.width, placed.fitted_width));
+  const std::size_t frame_row = static_cast<std::size_t>(preprocess_.width) * plan.channels();
+  const std::size_t begin = static_cast<std::size_t>(std::max(-placed.top, 0)) * frame_row +
+                            static_cast<std::size_t>(std::max(-placed.left, 0)) * plan.channels();
+  std::uint32_t* const sums = own.sums.data();
+  for (std::size_t row = first; row < end; ++row) {
+    std::fill_n(sums, values, 0U);
+    int source_row = plan.rows.first(row);
+    for (const std::uint32_t weight : plan.rows.weights(row)) {
+      const std::uint8_t* const source = plan.unpacked_row(picture, source_row++, own);
+      for (std::size_t value = 0; value < values; ++value) sums[value] += weight * source[value];
+    }
+    std::byte* const out = frame.data() + begin + row * frame_row;
+    if (plan.channels() == 1) {
+      resize_row<1>(sums, plan.columns, columns, out);
+    } else {
+      resize_row<3>(sums, plan.columns, columns, out);
+    }
+  }
 }
 
 }  // namespace edgepipe

@@ -8,6 +8,7 @@
 // (sum of v h pixel + 2**21) >> 22, on every machine. Sizes are those of `edgepipe run`: "stretch"
 // scales both sides to the frame's; "center_crop" scales the short side to resize_short_side and
 // crops the centre; "letterbox" scales the picture to fit inside and fills the rest with one value.
+// The rows are divided among the cores of the stage whose thread calls fit (core_team.h).
 #pragma once
 
 #include <array>
@@ -47,13 +48,15 @@ class PictureFitter {
 
  private:
   struct Plan;
+  struct Sharing;
   PictureFitter(const Preprocess& preprocess, std::uint64_t most_pixels,
                 std::unique_ptr<Plan> plan);
 
   Result<Picture> decoded(const Picture& picture);
   Status fit_pixels(const Picture& picture, std::span<std::byte> frame);
   void plan_for(const Picture& picture);
-  std::span<const std::uint32_t> filtered_row(const Picture& picture, int row);
+  void fit_rows(const Picture& picture, std::span<std::byte> frame, std::size_t band,
+                std::size_t first, std::size_t end) const;
 
   Preprocess preprocess_;
   std::uint64_t most_pixels_;

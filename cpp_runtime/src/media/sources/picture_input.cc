@@ -23,6 +23,9 @@ class PictureInput::FittingStage final : public Stage {
   [[nodiscard]] std::chrono::nanoseconds device_wait() const override {
     return stage_->device_wait();
   }
+  [[nodiscard]] std::chrono::nanoseconds device_run() const override {
+    return stage_->device_run();
+  }
 
   Status bind(std::size_t slot, std::span<const BufferView> inputs,
               std::span<const BufferView> outputs) override {

@@ -7,9 +7,12 @@
 #include <array>
 #include <cmath>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "media/pictures/jpeg_codec.h"
+#include "stage/core_team.h"
 #include "support/jpeg_lacks.h"
 
 namespace edgepipe {
@@ -61,6 +64,26 @@ double weight(bool shrinking, int source, int fitted, int output, int pixel) {
 TEST(PictureFitter, SameSizeAndOrderIsACopy) {
   const Bytes bytes = noise(7 * 5 * 3);
   EXPECT_EQ(fit(stretch(7, 5, "RGB"), picture_of(PixelFormat::kRgb, 7, 5, bytes)), bytes);
+}
+
+TEST(PictureFitter, ATeamOfCoresFitsTheSameBytes) {
+  auto team = CoreTeam::start({.name = "fit", .threads = 3, .cores = {}, .realtime_priority = 0});
+  ASSERT_TRUE(team.ok());
+  for (const auto& [width, height] : {std::pair{64, 48}, {9, 5}, {30, 200}, {31, 3}}) {
+    const Bytes bytes = noise(static_cast<std::size_t>(width * height * 3));
+    const Picture picture = picture_of(PixelFormat::kRgb, width, height, bytes);
+    for (const char* how : {"stretch", "letterbox", "center_crop"}) {
+      const Preprocess preprocess{.width = 23,
+                                  .height = 37,
+                                  .order = "BGR",
+                                  .fit = how,
+                                  .resize_short_side = 40,
+                                  .padding = 114};
+      const Bytes alone = fit(preprocess, picture);
+      const CoreTeam::Membership member(team->get());
+      EXPECT_EQ(fit(preprocess, picture), alone) << how << ", " << width << "x" << height;
+    }
+  }
 }
 
 TEST(PictureFitter, OrderSwapsRedAndBlue) {
@@ -162,6 +185,44 @@ TEST(PictureFitter, YuyvAndNv12AreBt601) {
     EXPECT_EQ(from_yuyv, fit(stretch(1, 1, "RGB"), picture_of(PixelFormat::kNv12, 2, 2, nv12)));
     for (std::size_t channel = 0; channel < 3; ++channel) {
       EXPECT_NEAR(from_yuyv[channel], colour.rgb[channel], 1);
+    }
+  }
+}
+
+// All values of Y with many of U and V, also those outside of the ranges that BT.601 names, in rows
+// whose length is no multiple of a SIMD register's.
+TEST(PictureFitter, EveryPixelOfYuyvIsThatOfTheFormula) {
+  constexpr int kWidth = 2 * 257;
+  std::mt19937 random(601);
+  for (const int width : {2, 14, 16, 18, 30, kWidth}) {
+    Bytes yuyv(2 * static_cast<std::size_t>(width));
+    std::array<Bytes, 2> expected;
+    for (int repeat = 0; repeat < 40; ++repeat) {
+      for (Bytes& pixels : expected) pixels.clear();
+      for (std::size_t pair = 0; pair < yuyv.size() / 4; ++pair) {
+        const auto any = [&] { return static_cast<std::uint8_t>(random() & 255U); };
+        const bool extreme = random() % 4 == 0;
+        const auto colour = [&] { return extreme ? std::uint8_t(random() % 2 * 255) : any(); };
+        const std::uint8_t u = colour();
+        const std::uint8_t v = colour();
+        const std::uint8_t y[2] = {static_cast<std::uint8_t>(pair), any()};
+        for (std::size_t n = 0; n < 2; ++n) {
+          yuyv[4 * pair + 2 * n] = y[n];
+          const int luma = 298 * (y[n] - 16) + 128;
+          const int rgb[3] = {luma + 409 * (v - 128), luma - 100 * (u - 128) - 208 * (v - 128),
+                              luma + 516 * (u - 128)};
+          for (int channel = 0; channel < 3; ++channel) {
+            expected[0].push_back(static_cast<std::uint8_t>(std::clamp(rgb[channel] >> 8, 0, 255)));
+            expected[1].push_back(
+                static_cast<std::uint8_t>(std::clamp(rgb[2 - channel] >> 8, 0, 255)));
+          }
+        }
+        yuyv[4 * pair + 1] = u;
+        yuyv[4 * pair + 3] = v;
+      }
+      const Picture picture = picture_of(PixelFormat::kYuyv, width, 1, yuyv);
+      EXPECT_EQ(fit(stretch(width, 1, "RGB"), picture), expected[0]);
+      EXPECT_EQ(fit(stretch(width, 1, "BGR"), picture), expected[1]);
     }
   }
 }
