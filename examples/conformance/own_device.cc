@@ -41,7 +41,10 @@ Status OwnDevice::run_checked(const Submission& submission) {
     std::memcpy(&word, *words + n * sizeof word, sizeof word);
     const Result<Instruction> instruction = codec_.decode(word);
     if (!instruction.ok()) return instruction.status().with_context("own device");
-    if (instruction->opcode == Opcode::kFinish) return {};
+    if (instruction->opcode == Opcode::kFinish) {
+      if (submission.ran != nullptr) *submission.ran += Clock::now() - begin;
+      return {};
+    }
     if (Status status = execute(*instruction); !status.ok()) {
       return status.with_context("own device: " + disassemble(*instruction));
     }
