@@ -23,7 +23,7 @@ def camera_pictures(number: int) -> Iterator[np.ndarray]:
 
     camera = cv2.VideoCapture(number)
     # Of the formats that a driver may prefer, OpenCV does not convert all.
-    camera.set(cv2.CAP_PROP_FOURCC, cv2.VideoWriter_fourcc(*"YUYV"))
+    camera.set(cv2.CAP_PROP_FOURCC, cv2.VideoWriter.fourcc(*"YUYV"))
     while True:
         found, picture = camera.read()
         if not found:
