@@ -9,6 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import known_board
 import pytest
 from command_line import EDGEPIPE, assert_fails, run
 from needs import rpcd
@@ -19,31 +20,9 @@ pytestmark = pytest.mark.sim
 # Slow, so that this machine keeps up with it, and with costs that no other board has.
 CLOCK_HZ = 20_000_000
 LAUNCH_S = 0.5e-3  # the longest time that this machine takes for a launch of its own
-BOARD = f"""\
-name = "known"
-description = "a board whose costs are known"
-part = ""
-architecture = "x86_64"
-cpu = "x86-64-v3"
-cores = 2
-bitstream = ""
-
-[accelerator]
-clock_hz = {CLOCK_HZ}
-
-[timing]
-instruction_cycles = 21
-alu_step_cycles = 3
-alu_vector_step_cycles = 4
-loop_cycles = 9
-dma_row_cycles = 61
-bus_bytes = 8
-bus_efficiency_percent = 67
-weight_efficiency_percent = 41
-launch_cycles = 5000
-tensor_load_cycles = 15
-store_row_cycles = 47
-"""
+BOARD = known_board.text(
+    architecture="x86_64", cpu="x86-64-v3", cores=2, clock_hz=CLOCK_HZ, launch_cycles=5000
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
