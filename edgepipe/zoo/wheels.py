@@ -155,11 +155,12 @@ def _failure(package: Package, printed: str) -> DownloadError:
 def _size(folder: Path) -> int:
     """Return the bytes of all files below ``folder``, of which pip may remove some meanwhile."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except OSError:
-            continue
+    for inside, _, names in os.walk(folder):  # which, as rglob does not, bears a folder that goes
+        for name in names:
+            try:
+                total += (Path(inside) / name).stat().st_size
+            except OSError:
+                continue
     return total
 
 
