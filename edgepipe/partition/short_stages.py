@@ -43,12 +43,15 @@ def without_short_stages(
         if not board.cores or arm_stages <= max(board.arm_cores, _PLAIN):
             return best
         moved = dict(on_arm)
+        hop_ms = board.arm_timing.handover_us / 1e3
         for choose in (_shorter, _faster):
-            wish = moved | choose(_stages(best, cycles, tensor_bytes, board), board)
+            stages = _stages(best, cycles, tensor_bytes, board)
+            old = estimate(best, cycles, tensor_bytes, board)
+            wish = moved | _no_longer(choose(stages, board), stages, old.interval_ms - hop_ms)
             if len(wish) == len(moved):
                 continue
             after = arrange(wish)
-            old, new = (estimate(each, cycles, tensor_bytes, board) for each in (best, after))
+            new = estimate(after, cycles, tensor_bytes, board)
             stays = any(part.device == "vta" for part in after)
             if stays and len(after) < len(best) and new.interval_ms <= old.interval_ms:
                 best, moved = after, wish
@@ -82,6 +85,28 @@ def _stages(
         names = tuple(operator.name for operator in operators)
         found.append(_Stage(device=part.device, operators=names, ms=ms, arm_ms=arm_ms))
     return found
+
+
+def _no_longer(on_arm: dict[str, str], stages: list[_Stage], longest_ms: float) -> dict[str, str]:
+    """Return those of ``on_arm`` whose merged ARM stage takes at most ``longest_ms``.
+
+    So the rest still moves where one stage, such as the first with the camera's picture, is as long
+    as the interval already.
+    """
+    fits: dict[str, str] = {}
+    before_ms = 0.0  # of the ARM stage that ends here
+    for stage, after in zip(stages, [*stages[1:], None], strict=True):
+        if stage.device == "arm":
+            before_ms += stage.ms
+            continue
+        after_ms = after.ms if after else 0.0
+        chosen = {name: on_arm[name] for name in stage.operators if name in on_arm}
+        if chosen and before_ms + stage.arm_ms + after_ms <= longest_ms:
+            fits |= chosen
+            before_ms += stage.arm_ms
+        else:
+            before_ms = 0.0
+    return fits
 
 
 def _shorter(stages: list[_Stage], board: Board) -> dict[str, str]:

@@ -30,7 +30,8 @@ NETWORK = (
     table("t2", "gate", 16, 1),
     conv("last", "t2", 16, 1, 200),
 )
-BYTES = dict.fromkeys(("image", *(operator.name for operator in NETWORK)), 160000)
+NAMES = ("image", "beside", "t0", *(operator.name for operator in NETWORK))
+BYTES = dict.fromkeys(NAMES, 160000)
 
 
 def arranged(
@@ -108,6 +109,28 @@ def test_busy_cores_take_nothing_that_delays_a_frame() -> None:
         for each in NETWORK
     )
     assert len(arranged(LONG, network=network)) == 6
+
+
+def test_a_stage_as_long_as_the_interval_keeps_only_its_own_neighbours() -> None:
+    network = (
+        stem("stem", "image", 16, 2000),
+        conv("beside", "stem", 16, 1, 1),
+        table("t0", "beside", 16, 1),
+        conv("body", "t0", 16, 1, 200),
+        *NETWORK[2:],
+    )
+    network = tuple(table("t1", "body", 16, 100) if each.name == "t1" else each for each in network)
+    threads = boards.Threads(arm=boards.StageThreads(cores=(1, 2)))
+    board = dataclasses.replace(BOARD, threads=threads)
+    found = arranged({**LONG, "beside": MS // 1000}, network=network, board=board)
+    assert stages(found) == [
+        ("arm", ["stem"]),
+        ("vta", ["beside"]),
+        ("arm", ["t0"]),
+        ("vta", ["body"]),
+        ("arm", ["t1", "gate", "t2"]),
+        ("vta", ["last"]),
+    ]
 
 
 def test_at_least_one_stage_stays_on_the_vta() -> None:
