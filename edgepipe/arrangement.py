@@ -124,6 +124,7 @@ class Arrangement:
             simulated_ms,
             [self.stage_ms(stage, board) for stage in self.stages],
             self._stages_bytes(),
+            who,
             board.arm_timing.dram_bytes_per_s,
         )
 

@@ -249,14 +249,15 @@ def _stages(
 def _prediction(stages: Sequence[Stage], record: NetworkRecord, slots: int) -> Prediction:
     board = record.board
     hop_ms = board.arm_timing.handover_us / 1e3
-    threads = threads_of(stages, board.arm_cores)
+    who = _crews(stages, board.arm_cores)
     vta = sum(stage.ms for stage in stages if stage.device == "vta")
     arm = sum(stage.ms * stage.threads for stage in stages if stage.device == "arm")
     return Prediction(
         interval_ms=shared_interval_ms(
-            lambda ms: frame_interval_ms(stage_times(stages, ms), threads, slots, hop_ms),
+            lambda ms: frame_interval_ms(stage_times(stages, ms), who.threads, slots, hop_ms),
             [stage.ms for stage in stages],
             [stage.moved_bytes for stage in stages],
+            who,
             board.arm_timing.dram_bytes_per_s,
         ),
         serial_ms=sum(stage.ms + hop_ms for stage in stages),
@@ -265,7 +266,7 @@ def _prediction(stages: Sequence[Stage], record: NetworkRecord, slots: int) -> P
         arm_ms=arm,
         arm_cores=board.arm_cores,
         hop_ms=hop_ms,
-        timeline=timeline(stage_times(stages), threads, slots, hop_ms),
+        timeline=timeline(stage_times(stages), who.threads, slots, hop_ms),
     )
 
 
