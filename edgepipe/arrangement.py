@@ -46,8 +46,7 @@ from edgepipe.partition.short_stages import without_short_stages
 from edgepipe.partition.wishes import Wishes
 from edgepipe.progress import Held, Progress
 from edgepipe.quantize.quantizer import QuantizedNetwork
-from vta_stages.memory_plan import COPY
-from vta_stages.program import Program
+from vta_stages.program import Program, operators_of
 from vta_stages.timing.timing_model import program_bytes, time_program
 
 _MOST_NAMES = 4
@@ -241,7 +240,7 @@ def compiled_cycles(arranged: Arrangement, board: Board) -> dict[str, float]:
             timing = time_program(arranged.programs[stage.name], board.timing)
             layers: dict[str, int] = {}
             for layer in timing.layers:
-                name, _, _ = layer.name.partition(COPY)  # a copy is part of what it is made for
+                name, *_ = operators_of(layer.name)
                 layers[name] = layers.get(name, 0) + layer.cycles
             names = [placed.operator.name for placed in stage.segment.operators]
             if not layers.keys() <= {*names}:

@@ -25,7 +25,7 @@ SCRATCH_REGION = 1
 
 ALIGN_BYTES = 256
 
-COPY = ":copy"
+_COPY = ":copy"
 """What follows the name of a concatenation in that of a layer which copies one of its parts."""
 
 
@@ -144,7 +144,7 @@ def _elide_moves(
                     name=name, channels=part.channels, height=part.height, width=part.width
                 )
                 buffers.specs[name] = piece
-                copies.append(copy_layer(f"{layer.name}{COPY}{index}", part, piece))
+                copies.append(copy_layer(f"{layer.name}{_COPY}{index}", part, piece))
             buffers.views[name] = View(layer.output.name, channel // block)
             channel += part.channels
         remaining += reversed(copies)

@@ -63,6 +63,15 @@ class LayerSpan:
     count: int
 
 
+def operators_of(layer: str) -> tuple[str, ...]:
+    """Return the operators that a layer of a program computes, or a part of which it computes.
+
+    ``conv+pool`` computes two, ``resize:rows`` and ``sum:copy0`` are parts of one.
+    """
+    whole, _, _ = layer.partition(":")
+    return tuple(whole.split("+"))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Program:
     """A compiled accelerator stage.

@@ -13,7 +13,7 @@ from edgepipe.bundle.stages import read_program
 from edgepipe.bundle_report.model import Layer, Stalls
 from edgepipe.errors import BundleError, advise
 from vta_stages.isa.instructions import Module
-from vta_stages.program import Program
+from vta_stages.program import Program, operators_of
 from vta_stages.timing.cost_model import CostModel
 from vta_stages.timing.timing_model import LayerTiming, ModuleTiming, Timing, time_program
 from vta_stages.verification.verifier import verify
@@ -80,8 +80,7 @@ def stage_work(
     parts: dict[str, list[LayerTiming]] = {operator.name: [] for operator in operators}
     leader = {}
     for layer in timing.layers:
-        # "conv+pool" is one layer for two operators, "resize:rows" a part of an operator.
-        first, *others = layer.name.partition(":")[0].split("+")
+        first, *others = operators_of(layer.name)
         parts.setdefault(first, []).append(layer)
         leader.update(dict.fromkeys(others, first))
     return StageWork(

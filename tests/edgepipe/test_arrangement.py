@@ -9,15 +9,21 @@ import numpy as np
 import onnx
 import pytest
 import small_networks
-from small_networks import DESCRIPTION, Builder
+from small_networks import DESCRIPTION, PREPROCESS, Builder
 
 import edgepipe
-from edgepipe import boards
+from edgepipe import boards, recipe
+from edgepipe.arrangement import arrange, compiled_cycles
 from edgepipe.bundle import storage
 from edgepipe.errors import PartitionError, UnbuildableError
 from edgepipe.forecast import ForecastOptions, forecast
+from edgepipe.frontend.network import import_network, read_model
+from edgepipe.partition.wishes import Wishes
 from edgepipe.progress import Silent
+from edgepipe.quantize.quantizer import QuantizeOptions, quantize
 from edgepipe.recipe import BuildOptions, build_bundle
+from edgepipe.rehearsal import made_up_frames
+from vta_stages.timing.timing_model import time_program
 
 BOARD = boards.load("ultra96")
 DENSE = 8 * 16 * 16 * 64  # weights
@@ -88,6 +94,27 @@ def test_a_heavy_layer_moves_to_arm_before_a_network_is_refused(network: Path) -
         with edgepipe.load(bundle) as pipeline:
             outputs.append([pipeline.submit(frame).result().outputs["dense"] for frame in frames])
     np.testing.assert_array_equal(*outputs)
+
+
+def test_a_pooling_that_a_convolution_computes_costs_nothing_more(tmp_path: Path) -> None:
+    """A search would otherwise compare estimates of some layers with compiled ones of others."""
+    b = Builder(3)
+    x = b.conv("image", "stem", (16, 3, 3, 3), pads=[1, 1, 1, 1])
+    x = b.node("Relu", [b.conv(x, "body", (16, 16, 3, 3), pads=[1, 1, 1, 1])], "relu")
+    x = b.node("MaxPool", [x], "pool", kernel_shape=[2, 2], strides=[2, 2])
+    b.conv(x, "result", (8, 16, 1, 1))
+    onnx.save(b.model([1, 3, 16, 16], {"result": 4}), tmp_path / "net.onnx")
+    imported = import_network(tmp_path / "net.onnx", read_model(tmp_path / "net.onnx"), (3, 16, 16))
+    quantized = quantize(
+        imported, made_up_frames(PREPROCESS), PREPROCESS, QuantizeOptions(frames=2)
+    )
+    check = recipe.vta_check(quantized, imported, BOARD)
+    arranged = arrange(quantized, check, BOARD, Wishes(objective="rule"), Silent())
+    cycles = compiled_cycles(arranged, BOARD)
+    timing = time_program(next(iter(arranged.programs.values())), BOARD.timing)
+    assert "relu+pool" in {layer.name for layer in timing.layers}
+    assert cycles["relu"] > cycles["pool"] == 0
+    assert sum(cycles.values()) == sum(layer.cycles for layer in timing.layers)
 
 
 def test_what_is_asked_for_stays_and_is_refused(network: Path) -> None:

@@ -16,7 +16,7 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.errors import AcceleratorError, EncodingError, ProgramError
 from vta_stages.isa.codec import decode
 from vta_stages.isa.instructions import Load, Store
-from vta_stages.program import LayerSpan, Program, Region, RegionKind
+from vta_stages.program import LayerSpan, Program, Region, RegionKind, operators_of
 
 FILES = ["consts.bin", "insns.bin", "program.json", "relocs.bin"]
 
@@ -104,6 +104,12 @@ def test_inputs_outputs_and_layers_are_found_by_name(program: Program) -> None:
     layers = (LayerSpan(name="a", first=1, count=2), LayerSpan(name="b", first=4, count=3))
     split = replace(program, layers=layers)
     assert [split.layer_at(i) for i in range(8)] == ["-", "a", "a", "-", "b", "b", "b", "-"]
+
+
+def test_a_layer_names_the_operators_that_it_computes() -> None:
+    assert operators_of("conv") == ("conv",)
+    assert operators_of("conv+pool") == ("conv", "pool")
+    assert operators_of("resize:rows") == operators_of("resize:copy0") == ("resize",)
 
 
 CONST = Region(name="c", bytes=4, kind=RegionKind.CONST)

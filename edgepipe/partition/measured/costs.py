@@ -20,8 +20,7 @@ from edgepipe.partition.measured.cost_file import CostFile, Entry
 from edgepipe.partition.measured.ranges import OperatorRange, single_ranges
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.reasons import VtaCheck
-from vta_stages.memory_plan import COPY
-from vta_stages.program import Program
+from vta_stages.program import Program, operators_of
 from vta_stages.timing.timing_model import time_program
 
 
@@ -56,7 +55,7 @@ class MeasuredCosts:
         cycles = float(program.modelled_cycles)
         if self.vta_factors:
             for layer in time_program(program, self.board.timing).layers:
-                name, _, _ = layer.name.partition(COPY)  # of a copy: what it is made for
+                name, *_ = operators_of(layer.name)
                 cycles += self.cycles(name, layer.cycles) - layer.cycles
         return cycles
 
