@@ -21,10 +21,12 @@ from edgepipe.bundle.hand_overs import HandOver, StageEnds, hand_overs
 from edgepipe.codegen.planned_stages import PlannedStage
 from edgepipe.errors import CodegenError, LayerError, PartitionError, QuantizeError
 from edgepipe.interrupts import remembered
+from edgepipe.partition.choices import DEVICES
 from edgepipe.partition.measured import cost_file
 from edgepipe.partition.measured.costs import MeasuredCosts, measured_costs
 from edgepipe.partition.operator import Operator
 from edgepipe.partition.placement import PlacedOperator
+from edgepipe.partition.reasons import VtaCheck
 from edgepipe.partition.rules.rule_file import rule_sets
 from edgepipe.partition.search.report import SplitReport
 from edgepipe.partition.wishes import Wishes
@@ -84,11 +86,13 @@ class ForecastOptions:
 class OperatorForecast:
     """Where an operator runs and why, and its time for a frame, in ms.
 
-    It is ``measured``, or by the model.
+    It is ``measured``, or by the model. ``can`` are the devices that can run it, and ``device`` is
+    the one that should.
     """
 
     name: str
     kind: str
+    can: tuple[str, ...]
     device: str
     stage: str
     reason: str
@@ -254,7 +258,7 @@ def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
         text = placement_file.to_toml(arranged, check.operators, wishes)
         with exports.prepared(placement_file.EXPORT, options.export_placement, text) as place:
             place()
-    return _summed_up(options, arranged, task.check.cycles, rehearsed, notes)
+    return _summed_up(options, arranged, task.check, rehearsed, notes)
 
 
 class _Notes:
@@ -293,7 +297,7 @@ def _unbuildable(options: ForecastOptions) -> Iterator[None]:
 def _summed_up(
     options: ForecastOptions,
     arranged: Arrangement,
-    cycles: Mapping[str, float],
+    check: VtaCheck,
     rehearsed: Rehearsal,
     notes: _Notes,
 ) -> Forecast:
@@ -327,7 +331,7 @@ def _summed_up(
         board=board.name,
         description=str(rehearsed.description or ""),
         guesses=rehearsed.guesses,
-        operators=tuple(_operator(stage, p, cycles, arranged.measured) for stage, p in placed),
+        operators=tuple(_operator(stage, p, check, arranged.measured) for stage, p in placed),
         stages=tuple(forecasts),
         hand_overs=hand_overs(
             (
@@ -356,17 +360,18 @@ def _summed_up(
 def _operator(
     stage: PlannedStage,
     placed: PlacedOperator,
-    cycles: Mapping[str, float],
+    check: VtaCheck,
     measured: MeasuredCosts,
 ) -> OperatorForecast:
     operator = placed.operator
     ms = measured.operator_ms(operator)
     if placed.device == "vta":
-        found = measured.cycles(operator.name, cycles[operator.name])
+        found = measured.cycles(operator.name, check.cycles[operator.name])
         ms = measured.board.vta_ms(found)
     return OperatorForecast(
         name=operator.name,
         kind=operator.kind,
+        can=tuple(device for device in DEVICES if check.runs_on(operator, device)),
         device=placed.device,
         stage=stage.name,
         reason=placed.reason,

@@ -31,7 +31,8 @@ class OperatorRecord:
     ``shape`` and ``dtype`` are those of its output, which has the operator's name. ``products`` are
     those of weights with elements of its inputs, padding excluded. ``arm_ms`` is its time on one
     core, ``vta_cycles`` the tiler's estimate for the operator alone. If the VTA cannot run it,
-    ``refusal`` says why and ``vta_cycles`` is 0.
+    ``refusal`` says why and ``vta_cycles`` is 0. ``arm_refusal`` says why ARM cannot run it, "" if
+    it can, as in records from before 2026-11-28.
     """
 
     name: str
@@ -44,6 +45,7 @@ class OperatorRecord:
     arm_ms: float
     vta_cycles: float
     refusal: str
+    arm_refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

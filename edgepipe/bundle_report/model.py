@@ -49,13 +49,15 @@ class Operator:
     """An operator where it runs, and what it would cost elsewhere.
 
     ``ms`` is its time in its stage, ``arm_ms`` on one core, ``vta_ms`` alone on the accelerator by
-    the tiler's estimate: None if the accelerator refuses it, because of ``refusal``. ``layer`` is
+    the tiler's estimate: None if the accelerator refuses it, because of ``refusal``. ``can`` are
+    the devices that can run it, of which ``device`` is the one that should. ``layer`` is
     None for operators on ARM. ``computed_with`` names the operator whose layer computes this one,
     too, "" if it has its own. ``inputs`` are operators and inputs of the network.
     """
 
     name: str
     kind: str
+    can: tuple[str, ...]
     device: str
     stage: str
     reason: str

@@ -181,6 +181,11 @@ def _operators(
             Operator(
                 name=known.name,
                 kind=placed.kind,
+                can=tuple(
+                    device
+                    for device, refusal in (("arm", known.arm_refusal), ("vta", known.refusal))
+                    if not refusal
+                ),
                 device=placed.device,
                 stage=placed.stage,
                 reason=placed.reason,

@@ -101,13 +101,16 @@ def _operators(report: Report) -> str:
             [
                 _short(operator.name),
                 operator.kind,
+                ", ".join(operator.can),
+                operator.device,
                 operator.stage,
                 f"{operator.ms:.3f}",
                 *(cell or "-" for cell in work),
                 operator.reason,
             ]
         )
-    header = ["operator", "kind", "stage", "ms", "cycles", "of ideal", "KiB moved", "waits"]
+    header = ["operator", "kind", "can", "should", "stage", "ms", "cycles", "of ideal"]
+    header += ["KiB moved", "waits"]
     return format_table([*header, "reason"], rows)
 
 

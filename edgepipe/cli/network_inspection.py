@@ -69,10 +69,21 @@ def print_forecast(found: Forecast) -> None:
         print_line(f"note: {notice}")
     print()
     rows = [
-        [o.name, o.kind, o.stage, _ms(o.ms), *_source(found, o), o.reason] for o in found.operators
+        [
+            o.name,
+            o.kind,
+            ", ".join(o.can),
+            o.device,
+            o.stage,
+            _ms(o.ms),
+            *_source(found, o),
+            o.reason,
+        ]
+        for o in found.operators
     ]
     sources = ["cost"] if found.costs else []
-    print(format_table(["operator", "kind", "stage", "ms", *sources, "reason"], rows))
+    header = ["operator", "kind", "can", "should", "stage", "ms", *sources, "reason"]
+    print(format_table(header, rows))
     print()
     rows = [
         [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from edgepipe.boards import Board
 from edgepipe.bundle.network import FORMAT, NetworkRecord, OperatorRecord
 from edgepipe.errors import LayerError
@@ -21,11 +23,6 @@ def network_record(check: VtaCheck, board: Board) -> NetworkRecord:
 
 
 def _record(operator: Operator, check: VtaCheck, board: Board) -> OperatorRecord:
-    refusal = ""
-    try:
-        check(operator)
-    except LayerError as error:
-        refusal = str(error)
     result = operator.bindings[-1]
     return OperatorRecord(
         name=operator.name,
@@ -37,5 +34,14 @@ def _record(operator: Operator, check: VtaCheck, board: Board) -> OperatorRecord
         depthwise=is_depthwise(operator.layer),
         arm_ms=operator_ms(operator, board),
         vta_cycles=check.cycles.get(operator.name, 0.0),
-        refusal=refusal,
+        refusal=_refusal(lambda: check(operator)),
+        arm_refusal=_refusal(lambda: check.book.require(operator, "arm")),
     )
+
+
+def _refusal(require: Callable[[], None]) -> str:
+    try:
+        require()
+    except LayerError as error:
+        return str(error)
+    return ""

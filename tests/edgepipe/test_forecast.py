@@ -13,7 +13,7 @@ from small_networks import DESCRIPTION, Builder, classifier, unknown_to_the_impo
 
 from edgepipe import boards
 from edgepipe.errors import PartitionError, QuantizeError, UnbuildableError
-from edgepipe.forecast import Forecast, ForecastOptions, forecast
+from edgepipe.forecast import Forecast, ForecastOptions, OperatorForecast, forecast
 from edgepipe.frontend.preprocess import Preprocess
 from edgepipe.rehearsal import made_up_frames
 from vta_stages.timing.cost_model import CostModel
@@ -172,6 +172,21 @@ def test_cuts_and_placements_are_those_of_a_build(tmp_path: Path) -> None:
     with pytest.raises(PartitionError, match="operator 'bodi' is unknown") as caught:
         foreseen(tmp_path, gated(), placement={"bodi": "arm"})
     assert caught.value.hint.startswith("did you mean: body")
+
+
+def test_what_can_run_an_operator_is_apart_from_what_should(tmp_path: Path) -> None:
+    def operators(**options: Any) -> dict[str, OperatorForecast]:
+        return {o.name: o for o in foreseen(tmp_path, gated(), **options).operators}
+
+    for device in ("arm", "vta"):
+        body = operators(placement={"body": device})["body"]
+        assert (body.can, body.device) == (("arm", "vta"), device)
+    assert operators()["running"].can == ("arm",)
+    rules = tmp_path / "rules.toml"
+    rules.write_text(
+        'format = 1\ndevice = "arm"\n\n[[rules]]\nkinds = ["conv"]\ncan = false\nwhy = "busy"\n'
+    )
+    assert operators(rules=(rules,))["body"].can == ("vta",)
 
 
 def test_layers_that_stay_float_on_request_are_those_of_a_build(tmp_path: Path) -> None:

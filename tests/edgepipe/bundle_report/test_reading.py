@@ -28,6 +28,14 @@ def test_every_operator_has_its_place_and_reason(few_stages: Path, report: Repor
     assert [name for name, _ in report.outputs] == ["boxes", "scores"]
 
 
+def test_what_can_run_an_operator_is_apart_from_what_should(report: Report) -> None:
+    by_name = {operator.name: operator for operator in report.operators}
+    assert by_name["body_relu"].can == ("arm", "vta")
+    assert by_name["body_relu"].device == "vta"
+    assert all(operator.device in operator.can for operator in report.operators)
+    assert all(("vta" in o.can) == (not o.refusal) for o in report.operators)
+
+
 def test_the_operators_of_a_vta_stage_take_the_programs_cycles(
     few_stages: Path, report: Report
 ) -> None:

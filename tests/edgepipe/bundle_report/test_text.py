@@ -21,6 +21,8 @@ def test_the_text_has_all_parts(report: Report, tmp_path: Path) -> None:
     assert text.startswith("net for ultra96: VTA 1x16_i8w8a32_15_15_18_17, 333 MHz\n")
     assert "frames per second), " in text
     assert "fits the accelerator" in text
+    (header,) = (line for line in text.splitlines() if line.startswith("operator "))
+    assert header.split()[:5] == ["operator", "kind", "can", "should", "stage"]
     assert "camera bytes become int8 through a table" in text
     assert "with body_relu" in text
     assert "contiguous memory: " in text
