@@ -115,6 +115,7 @@ def _events(
 
     The split is searched with this, so it does little for each run: a stage's frame is ready once
     it can start at all, and only the crews start that have a new ready frame or a free thread.
+    It calls no functions of its own for the same reason.
     """
     readers: list[list[int]] = [[] for _ in stages]
     for number, stage in enumerate(stages):
@@ -133,21 +134,20 @@ def _events(
     began = [0.0] * len(stages)
     events: list[tuple[float, int, int]] = []
     now = 0.0
-
-    def start(crew: int) -> None:
-        turns = ready[crew]
-        while turns and free[crew]:
-            frame, number = heappop(turns)
-            free[crew] -= 1
-            began[number] = now
-            heappush(events, (now + takes_ms[number] + hop_ms, frame, number))
-
     if missing:
         for number in sources:
             heappush(ready[crew_of[number]], (0, number))
-    for crew in range(len(free)):
-        start(crew)
-    while events:
+    changed = {*range(len(free))}
+    while True:
+        for crew in changed:
+            turns = ready[crew]
+            while turns and free[crew]:
+                frame, number = heappop(turns)
+                free[crew] -= 1
+                began[number] = now
+                heappush(events, (now + takes_ms[number] + hop_ms, frame, number))
+        if not events:
+            return
         now, frame, number = heappop(events)
         crew = crew_of[number]
         free[crew] += 1
@@ -168,5 +168,3 @@ def _events(
                     heappush(ready[crew_of[source]], (len(missing), source))
                     changed.add(crew_of[source])
             missing.append(list(inputs))
-        for each in changed:
-            start(each)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import repeat
 
 from edgepipe.boards import Board
@@ -35,12 +36,36 @@ class Row:
         return self.arm_ms is not None and self.vta_ms is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CostTable:
     """The rows of a network in topological order, and the board with the costs of hops."""
 
     rows: tuple[Row, ...]
     board: Board
+
+    @cached_property
+    def inputs(self) -> tuple[tuple[int, ...], ...]:
+        """The inputs of each row."""
+        return tuple(row.inputs for row in self.rows)
+
+    @cached_property
+    def device_ms(self) -> tuple[tuple[float | None, float | None], ...]:
+        """What each row takes on ARM and on the accelerator."""
+        return tuple((row.arm_ms, row.vta_ms) for row in self.rows)
+
+    @cached_property
+    def crossings(self) -> tuple[tuple[int, int, int], ...]:
+        """What rows read of others that costs something between devices: reader, source, bytes."""
+        return tuple(
+            (number, source, size)
+            for number, row in enumerate(self.rows)
+            for source, size in zip(row.inputs, row.input_bytes, strict=False)
+        )
+
+    @cached_property
+    def results(self) -> tuple[tuple[int, int], ...]:
+        """The rows that make results that cost something, with their bytes."""
+        return tuple((n, row.result_bytes) for n, row in enumerate(self.rows) if row.result_bytes)
 
     @property
     def hop_ms(self) -> float:
