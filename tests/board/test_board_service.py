@@ -11,10 +11,12 @@ import subprocess
 import sys
 import tarfile
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
-from needs import installed
+from ansible_fleet import AnsibleFleet, changed
+from needs import BUILD, installed
 from small_networks import build_small_bundle
 
 from edgepipe import boards, resources
@@ -228,3 +230,33 @@ def test_sudo_is_for_the_unit_alone(board):
     command = f"setpriv --reuid {USER} --regid {USER} --init-groups sudo -n systemctl stop ssh"
     assert board.run([command]).returncode == 1
     assert unit(board, "ActiveState") == "active"
+
+
+def test_ansible_sets_boards_up_and_programs_them_only_if_they_differ(
+    board, architecture, board_file, tmp_path, monkeypatch
+):
+    if architecture != "aarch64":
+        return  # the roles are commands on the controller: one architecture says all
+    files = make_setup_folder(tmp_path, board_file(architecture))
+    with tarfile.open(fileobj=io.BytesIO(files)) as tar:  # as the wheel edgepipe_boards has them
+        tar.extractall(tmp_path / "edgepipe_boards/aarch64", filter="data")
+    (tmp_path / "edgepipe_boards/aarch64/bin").symlink_to(BUILD / "aarch64/bin")
+    (tmp_path / "edgepipe_boards/__init__.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    bitstream = tmp_path / "vta.bit"
+    stream = bit_files.make_stream(bit_files.ULTRA96_IDCODE)
+    bitstream.write_bytes(bit_files.make_bit(stream, part=bit_files.ULTRA96_PART))
+    host = {"edgepipe_host": f"root@{SSH_HOST}", "edgepipe_setup_user": USER}
+    fleet = AnsibleFleet(tmp_path, [SSH_HOST], board.ssh_config, host)
+    play = partial(
+        fleet.play,
+        "edgepipe.fleet.boards",
+        edgepipe_board="ultra96",
+        edgepipe_bitstream=bitstream,
+    )
+    assert play()[0] == 0
+    for options in ((), ("--check",)):
+        code, counts = play(*options)
+        assert (code, changed(counts)) == (0, {SSH_HOST: 0})
+    code, counts = play("--check", edgepipe_bitstream_force=True)
+    assert code == 0
