@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import islice
 
 _FIRST = 120  # before it is measured, the pipeline fills and settles
 _MEASURED = 120
@@ -75,14 +76,8 @@ def frame_interval_ms(
     the ``first``.
     """
     # The last frames, after which the pipeline drains, do not count.
-    left = [len(stages)] * (first + measured + slots)
-    ends: list[float] = []
-    for _, frame, _, now in _events(stages, threads, slots, hop_ms, first + measured + slots):
-        left[frame] -= 1
-        if not left[frame]:
-            ends.append(now)
-            if len(ends) == first + measured:
-                break
+    every = _frame_ends(stages, threads, slots, hop_ms, first + measured + slots)
+    ends = list(islice(every, first + measured))
     return (ends[-1] - ends[first - 1]) / measured
 
 
@@ -98,20 +93,25 @@ def simulate(
 
     The other arguments are those of ``frame_interval_ms``.
     """
+    runs: list[tuple[int, int, float, float]] = []
+    for _ in _frame_ends(stages, threads, slots, hop_ms, frames, runs):
+        pass
     return tuple(
         StageRun(stage=number, frame=frame, begin_ms=begin, end_ms=end)
-        for number, frame, begin, end in _events(stages, threads, slots, hop_ms, frames)
+        for number, frame, begin, end in runs
     )
 
 
-def _events(
+def _frame_ends(
     stages: Sequence[StageTime],
     threads: Mapping[str, int],
     slots: int,
     hop_ms: float,
     frames: int,
-) -> Iterator[tuple[int, int, float, float]]:
-    """Yield the stage, frame, begin and end of each run.
+    runs: list[tuple[int, int, float, float]] | None = None,
+) -> Iterator[float]:
+    """Yield when each frame has left all stages, and add every run to ``runs``: its stage, frame,
+    begin and end.
 
     The split is searched with this, so it does little for each run: a stage's frame is ready once
     it can start at all, and only the crews start that have a new ready frame or a free thread.
@@ -137,7 +137,7 @@ def _events(
     if missing:
         for number in sources:
             heappush(ready[crew_of[number]], (0, number))
-    changed = {*range(len(free))}
+    changed = [*range(len(free))]
     while True:
         for crew in changed:
             turns = ready[crew]
@@ -151,8 +151,9 @@ def _events(
         now, frame, number = heappop(events)
         crew = crew_of[number]
         free[crew] += 1
-        yield number, frame, began[number], now
-        changed = {crew}
+        if runs is not None:
+            runs.append((number, frame, began[number], now))
+        changed = [crew]
         following = next_frame[number] = frame + 1
         if following < len(missing) and not missing[following][number]:
             heappush(ready[crew], (following, number))
@@ -160,11 +161,14 @@ def _events(
             missing[frame][reader] -= 1
             if not missing[frame][reader] and next_frame[reader] == frame:
                 heappush(ready[crew_of[reader]], (frame, reader))
-                changed.add(crew_of[reader])
+                changed.append(crew_of[reader])
         unfinished[frame] -= 1
-        if not unfinished[frame] and len(missing) < frames:
+        if unfinished[frame]:
+            continue
+        yield now
+        if len(missing) < frames:
             for source in sources:
                 if next_frame[source] == len(missing):
                     heappush(ready[crew_of[source]], (len(missing), source))
-                    changed.add(crew_of[source])
+                    changed.append(crew_of[source])
             missing.append(list(inputs))
