@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -208,11 +209,24 @@ class _Finder:
         limits = Limits(stages=self._goal.stages)
         seeds: list[Placement] = []
         bounds: list[float] = []
-        for weight in WEIGHTS:
+
+        @cache
+        def at(weight: float) -> float:
             found = search_labels(table, aim, limits, own_cores=False, weight=weight)
-            seeds += found.placements[:_SEEDS]
+            seeds.extend(found.placements[:_SEEDS])
             if found.is_complete:
                 bounds.append(found.bound_ms)
+            return found.bound_ms
+
+        # The least of sums that grow linearly with the weight is concave in it: the highest is
+        # where it no longer rises.
+        low, high = 0, len(WEIGHTS) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if at(WEIGHTS[middle]) < at(WEIGHTS[middle + 1]):
+                low = middle + 1
+            else:
+                high = middle
         least_ms = without_hops_ms(table, aim)
         bound_ms = max([least_ms, *bounds]) if aim is Aim.INTERVAL else least_ms
         return bound_ms / _SLACK, seeds
