@@ -16,7 +16,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
   rpc::Socket socket(FileDescriptor(ends[1]), 5s);
   if (::send(client.number(), data, bytes, 0) != static_cast<ssize_t>(bytes)) std::abort();
   ::shutdown(client.number(), SHUT_WR);
-  const Result<rpc::SessionLimit> limit = rpc::greet(socket, {.client = "key", .server = "board"});
+  const auto is_good = [](std::string_view key) { return key == "key"; };
+  const Result<rpc::SessionLimit> limit =
+      rpc::greet(socket, {.is_good = is_good, .server = "board"});
   // The end of the input is a closed connection, so nothing waits for more.
   if (limit.status().code() == Code::kDeadline) std::abort();
   if (!limit.ok()) return 0;

@@ -1,12 +1,14 @@
 // greet: the handshake that begins a session of TVM's RPC protocol, on the server's side.
 //
-//   Result<SessionLimit> limit = greet(socket, {.client = key, .server = key});
+//   Result<SessionLimit> limit = greet(socket, {.is_good = has_key, .server = key});
 //   if (!limit.ok()) refuse the client;
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "edgepipe/status.h"
 #include "socket.h"
@@ -17,8 +19,9 @@ namespace edgepipe::rpc {
 using SessionLimit = std::optional<std::chrono::milliseconds>;
 
 struct GreetingKeys {
-  std::string client;  // that the client must send
-  std::string server;  // that it gets back
+  std::function<bool(std::string_view)> is_good;  // whether a client with this key is accepted;
+                                                  // called once at most
+  std::string server;                             // the key that the client gets back
 };
 
 /// Reads the client's greeting and answers it. Waits for the socket's patience in total.

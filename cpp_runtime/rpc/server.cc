@@ -16,6 +16,7 @@
 
 #include "base/open_failure.h"
 #include "base/out_of_memory.h"
+#include "base/secret.h"
 #include "session_process.h"
 
 namespace edgepipe::rpc {
@@ -27,8 +28,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kGreetingPatience{5'000};  // in all
 constexpr milliseconds kPause{100};  // while there is no memory or descriptor for a client
 
-constexpr milliseconds kTrackerPeriod{2'000};
-constexpr int kMostUnclaimedChecks = 3;  // for a client that got the key but never connected
 // For a session to end by itself after its client is gone, and for a client to read its last error.
 constexpr milliseconds kGrace{2'000};
 
@@ -99,6 +98,7 @@ Server::Server(Options options, FileDescriptor listener, std::uint16_t port)
     : options_(std::move(options)), listener_(std::move(listener)), port_(port) {
   waits_.push_back({listener_.number(), POLLIN, 0});
   for (const int descriptor : options_.stop_on) waits_.push_back({descriptor, POLLIN, 0});
+  if (options_.tracker) offers_.emplace(*options_.tracker, options_.log);
 }
 
 Result<std::unique_ptr<Server>> Server::create(Options options) {
@@ -136,12 +136,17 @@ Status Server::run() {
 
 /// Waits for a client and serves it. kOutOfMemory if there is no memory or descriptor for it, now.
 Status Server::serve_next() {
-  if (options_.tracker) keep_offer();
-  const int period = options_.tracker ? static_cast<int>(kTrackerPeriod.count()) : -1;
-  if (::poll(waits_.data(), waits_.size(), period) < 0 && errno != EINTR) {
-    return {Code::kInternal, std::string("poll: ") + std::strerror(errno)};
+  Result<bool> waits = false;
+  if (offers_) {
+    // Who is here comes first: the next client must not be sent to a server that is about to be
+    // busy.
+    waits = client_waits(milliseconds(0));
+    if (!waits.ok()) return waits.status();
+    if (!*waits) offers_->keep();
   }
-  if ((waits_[0].revents & POLLIN) == 0) return {};
+  if (!*waits) waits = client_waits(offers_ ? Offers::kPeriod : milliseconds(-1));
+  if (!waits.ok()) return waits.status();
+  if (!*waits) return {};
   FileDescriptor peer(::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!peer.valid()) {
     const bool gone = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
@@ -149,7 +154,8 @@ Status Server::serve_next() {
   }
   Socket socket(std::move(peer), kGreetingPatience, options_.stop_on);
   Result<SessionLimit> limit = greet(
-      socket, {.client = tracker_ ? tracker_->match_key() : options_.key, .server = options_.key});
+      socket,
+      {.is_good = [this](std::string_view key) { return has_key(key); }, .server = options_.key});
   if (!limit.ok()) {
     options_.log("client refused: " + limit.status().message());
     return {};
@@ -157,8 +163,20 @@ Status Server::serve_next() {
   Client client{.socket = std::move(socket), .limit = *limit};
   Status status = serve(client);
   if (status.code() == Code::kOutOfMemory) return_error(client.socket.number(), status.message());
-  if (status.ok() && tracker_ && !tracker_->offer().ok()) tracker_.reset();
   return status;
+}
+
+/// Whether a client waits, within `patience`; a negative one has no limit.
+Result<bool> Server::client_waits(milliseconds patience) {
+  if (::poll(waits_.data(), waits_.size(), static_cast<int>(patience.count())) < 0) {
+    if (errno == EINTR) return false;
+    return Status(Code::kInternal, std::string("poll: ") + std::strerror(errno));
+  }
+  return (waits_[0].revents & POLLIN) != 0;
+}
+
+bool Server::has_key(std::string_view key) {
+  return offers_ ? offers_->take(key) : equal_secrets(key, options_.key);
 }
 
 /// Logs an error that the server survives and its hint, if there is memory for it.
@@ -168,32 +186,6 @@ void Server::report(const Status& status) const {
     if (!status.hint().empty()) options_.log("hint: " + status.hint());
     return Status();
   }));
-}
-
-void Server::keep_offer() {
-  Status status;
-  if (!tracker_) {
-    Result<Tracker> tracker = Tracker::connect(*options_.tracker);
-    status = tracker.status();
-    if (tracker.ok()) {
-      tracker_.emplace(std::move(*tracker));
-      status = tracker_->offer();
-    }
-    if (status.ok()) options_.log("offered to the tracker as '" + options_.key + "'");
-  } else {
-    Result<bool> offered = tracker_->still_offered();
-    status = offered.status();
-    unclaimed_checks_ = offered.ok() && !*offered ? unclaimed_checks_ + 1 : 0;
-    if (unclaimed_checks_ > kMostUnclaimedChecks) {
-      unclaimed_checks_ = 0;
-      status = tracker_->offer();
-    }
-  }
-  if (!status.ok()) {
-    tracker_.reset();
-    if (tracker_error_ != status.message()) report(status);
-  }
-  tracker_error_ = status.message();
 }
 
 Status Server::serve(Client& client) {
@@ -213,7 +205,7 @@ Status Server::serve(Client& client) {
     ::signal(SIGALRM, SIG_DFL);
     ::signal(SIGINT, SIG_DFL);
     listener_ = FileDescriptor();
-    tracker_.reset();
+    if (offers_) offers_->leave();
     ::_exit(serve_session(client.socket.number(), session.folder(), options_.idle) ? 0 : 1);
   }
   session.has(child);

@@ -6,7 +6,8 @@
 //
 // A client must send the key within 5 s in all. Until then, its bytes are only read as text.
 //
-// One session at a time, because a board has one accelerator; other clients wait. A session ends,
+// One session at a time, because a board has one accelerator; other clients wait, in the order in
+// which they connected. While one waits, nothing is offered to a tracker. A session ends,
 // and its process and files are removed, when its client disconnects, is idle for too long or
 // exceeds its time limit, or when the server ends.
 #pragma once
@@ -20,11 +21,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file_descriptor.h"
 #include "edgepipe/status.h"
 #include "greeting.h"
+#include "offers.h"
 #include "socket.h"
 #include "tracker.h"
 
@@ -59,8 +62,9 @@ class Server {
   };
 
   Server(Options options, FileDescriptor listener, std::uint16_t port);
-  void keep_offer();
   Status serve_next();
+  Result<bool> client_waits(std::chrono::milliseconds patience);
+  bool has_key(std::string_view key);
   Status serve(Client& client);
   void watch(pid_t child, int ended, Client& client);
   void report(const Status& status) const;
@@ -69,10 +73,8 @@ class Server {
   Options options_;
   FileDescriptor listener_;
   std::uint16_t port_;
-  std::vector<pollfd> waits_;  // the listener, then stop_on
-  std::optional<Tracker> tracker_;
-  std::string tracker_error_;
-  int unclaimed_checks_ = 0;
+  std::vector<pollfd> waits_;     // the listener, then stop_on
+  std::optional<Offers> offers_;  // with a tracker
 };
 
 }  // namespace edgepipe::rpc
