@@ -6,10 +6,18 @@ from collections.abc import Iterator, Sequence
 
 from edgepipe.benchmark.record import Benchmark, Run, accelerator_ms
 from edgepipe.doctor.survey import Reading
+from edgepipe.report.pipelining_limit import (
+    Limit,
+    accelerator,
+    measured_limit,
+    pipelining_limit,
+)
 from edgepipe.report.table import format_table
 from edgepipe.runtime.statistics import Durations
 
 _MIB = 1 << 20
+_SLEEPS = "timed"  # the device whose stages sleep until the modelled time is over
+_WAITED_FOR = ("uio", "driver")  # how names of devices begin that compute without a core
 _RUNS = {"alone": "one frame at a time", "serial": "serial", "pipelined": "pipelined"}
 
 
@@ -41,10 +49,28 @@ def _rates(benchmark: Benchmark) -> str:
     table = format_table(
         ["run", "frames/s", "latency ms p50", "p95", "p99", "dropped", "failed", "memory MiB"], rows
     )
-    return (
-        f"{table}\ngain {benchmark.gain:.3f}x, bound {benchmark.bound:.3f}x (sum of the stages / "
-        "the longest)"
-    )
+    lines = [
+        table,
+        f"gain {benchmark.gain:.3f}x, bound {benchmark.bound:.3f}x (sum of the stages / "
+        "the longest)",
+        *(limit.sentence(where) for where, limit in _limits(benchmark)),
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _limits(benchmark: Benchmark) -> Iterator[tuple[str, Limit]]:
+    """Yield what limits the gain of the runs, and that of the model if it has all stages."""
+    serial, pipelined = benchmark.serial.statistics, benchmark.pipelined
+    vta_stages = [stage.name for stage in benchmark.prediction.stages if stage.device == "vta"]
+    stage_ms = {stage.name: stage.busy.mean_ms for stage in serial.stages}
+    computing = () if pipelined.device == _SLEEPS else set(stage_ms)
+    if pipelined.device.startswith(_WAITED_FOR):
+        computing = set(stage_ms) - set(vta_stages)
+    yield "measured", measured_limit(stage_ms, pipelined.statistics, vta_stages, computing)
+    predicted_ms = {stage.name: stage.ms for stage in benchmark.prediction.stages}
+    if predicted_ms.keys() == stage_ms.keys() and any(predicted_ms.values()):
+        slots = pipelined.statistics.slots
+        yield "by the model", pipelining_limit(predicted_ms, [accelerator(vta_stages)], slots=slots)
 
 
 def _rate_row(run: Run) -> list[str]:

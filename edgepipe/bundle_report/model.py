@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from edgepipe.report.pipelining_limit import Limit
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stalls:
@@ -195,11 +197,12 @@ class PredictedRates:
     """A prediction as a run on this machine is compared with it: stages and frames per second.
 
     ``stage_ms`` are the times of stages by name, each without its hop of ``hop_ms``. The other
-    times are those of ``Prediction``.
+    times are those of ``Prediction``. ``limit`` is what limits the gain, and why.
     """
 
     board: str
     stage_ms: Mapping[str, float]
+    limit: Limit
     hop_ms: float
     interval_ms: float
     serial_ms: float

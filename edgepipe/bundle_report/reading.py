@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgepipe.bundle import network, storage
@@ -26,6 +26,7 @@ from edgepipe.bundle_report.what_if import what_if
 from edgepipe.errors import BundleError
 from edgepipe.partition.crew_rate import Crews, StageTime, crews, frame_interval_ms
 from edgepipe.partition.shared_dram import operators_bytes, shared_interval_ms, tensor_bytes
+from edgepipe.report.pipelining_limit import Limit, Unit, accelerator, pipelining_limit
 from vta_stages.timing.timing_model import program_bytes
 
 MOST_SLOTS = 4096
@@ -90,9 +91,26 @@ def read_rates(path: Path, slots: int | None = None) -> PredictedRates | None:
     return PredictedRates(
         board=found.manifest.board,
         stage_ms={stage.name: stage.ms for stage in found.stages},
+        limit=_limit(found, prediction, found.memory.slots if slots is None else slots),
         hop_ms=prediction.hop_ms,
         interval_ms=prediction.interval_ms,
         serial_ms=prediction.serial_ms,
+    )
+
+
+def _limit(found: _Contents, prediction: Prediction, slots: int) -> Limit:
+    """Return what limits the predicted pipeline: its stages, each with its hop, and their crews."""
+    on = {
+        device: tuple(stage.name for stage in found.stages if stage.device == device)
+        for device in ("arm", "vta")
+    }
+    cores = Unit(name="the ARM cores", stages=on["arm"], places=prediction.arm_cores)
+    if prediction.arm_cores == 1:
+        cores = replace(cores, name="the ARM core")
+    return pipelining_limit(
+        {stage.name: stage.ms + prediction.hop_ms for stage in found.stages},
+        [accelerator(on["vta"]), cores],
+        slots=slots,
     )
 
 

@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from edgepipe.bundle import storage
 from edgepipe.bundle_report.model import PredictedRates
 from edgepipe.bundle_report.reading import read_rates
 from edgepipe.cli import arguments
 from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import ConsoleProgress
 from edgepipe.errors import EdgepipeError
+from edgepipe.report.pipelining_limit import Limit, measured_limit
 from edgepipe.report.table import format_table
 from edgepipe.run import Comparison, RunOptions, compare, read_frames, run_bundle
 from edgepipe.runtime.statistics import Statistics
@@ -27,13 +29,14 @@ bars if their shape differs. It is H.264, which browsers play, if the program ff
 and otherwise MPEG-4. Without --output, results go to stdout, one JSON object per line.
 
 The comparison of serial and pipelined runs shows this machine's times, and beside them what the
-timing model predicts of the bundle's board, as `edgepipe report` does.
+timing model predicts of the bundle's board, as `edgepipe report` does. Where pipelining can gain
+only little, a line says which stage, or which unit that stages share, limits it.
 """
 
 
-DISTURBED = """
-other programs used the cores during the measurement, so a gain above the bound is not real
-"""
+DISTURBED = (
+    "other programs used the cores during the measurement, so a gain above the bound is not real"
+)
 
 
 def add_parser(commands: Any) -> None:
@@ -115,7 +118,9 @@ def run(options: argparse.Namespace) -> int:
         comparison = compare(options.bundle, frames, timed=options.timed, slots=options.slots)
         progress.finish()
         rates = _rates(options.bundle, options.slots, progress)
-        print(_comparison(comparison, rates), file=sys.stdout if options.output else sys.stderr)
+        limit = _limit(options.bundle, comparison, options.timed)
+        shown = _comparison(comparison, rates, limit)
+        print(shown, file=sys.stdout if options.output else sys.stderr)
     return 0
 
 
@@ -137,8 +142,23 @@ def _rates(bundle: Path, slots: int | None, progress: ConsoleProgress) -> Predic
         return None
 
 
-def _comparison(comparison: Comparison, predicted: PredictedRates | None) -> str:
-    """Return the tables; those of a bundle for a board end with what is predicted of it."""
+def _limit(bundle: Path, comparison: Comparison, timed: bool) -> Limit:
+    """Return what limits the gain on this machine, where simulated VTA stages compute, too.
+
+    Timed stages sleep most of the time.
+    """
+    stage_ms = dict(zip(comparison.stage_names, comparison.stage_ms, strict=True))
+    stages = storage.read_manifest(bundle).stages
+    vta_stages = [stage.name for stage in stages if stage.kind == "vta"]
+    pipelined = comparison.rounds[0].pipelined
+    return measured_limit(stage_ms, pipelined, vta_stages, () if timed else stage_ms)
+
+
+def _comparison(comparison: Comparison, predicted: PredictedRates | None, limit: Limit) -> str:
+    """Return the tables, and why pipelining gains little where it does.
+
+    Tables of a bundle for a board end with what is predicted of it.
+    """
     times = [
         [name, f"{alone:.2f}", f"{together:.2f}"]
         for name, alone, together in zip(
@@ -164,5 +184,10 @@ def _comparison(comparison: Comparison, predicted: PredictedRates | None) -> str
         values = [f"{fps:.2f}" for fps in (predicted.serial_fps, predicted.pipelined_fps)]
         values += [f"{ratio:.3f}x" for ratio in (predicted.gain, predicted.bound)]
         rates = [[*row, value] for row, value in zip(rates, values, strict=True)]
-    note = DISTURBED if comparison.was_disturbed else ""
-    return f"\n{format_table(header, times)}\n\n{format_table(head, rates)}{note}"
+    notes = [limit.sentence("this machine")]
+    if predicted is not None:
+        notes.append(predicted.limit.sentence(f"{predicted.board}, predicted"))
+    if comparison.was_disturbed:
+        notes.append(DISTURBED)
+    tables = f"\n{format_table(header, times)}\n\n{format_table(head, rates)}"
+    return "\n".join([tables, *(note for note in notes if note)])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from benchmark_records import benchmark
+import pytest
+from benchmark_records import benchmark, run
 
-from edgepipe.benchmark.record import Sensors
+from edgepipe.benchmark.record import PredictedStage, Prediction, Sensors
 from edgepipe.benchmark.text import to_text
 
 ALL = """\
@@ -79,3 +80,51 @@ def test_a_bundle_without_vta_stages_names_no_device() -> None:
     made = benchmark()
     bare = dataclasses.replace(made, pipelined=dataclasses.replace(made.pipelined, device="none"))
     assert "VTA stages ran on" not in to_text(bare)
+
+
+def test_a_pipeline_that_cannot_gain_says_why_as_measured_and_by_the_model() -> None:
+    predicted = Prediction(
+        stages=tuple(
+            PredictedStage(name=name, device=device, ms=ms, cycles=0, launch_cycles=0)
+            for name, device, ms in (("arm0", "arm", 3.0), ("vta1", "vta", 95), ("arm2", "arm", 2))
+        ),
+        serial_ms=100.0,
+        interval_ms=95.0,
+    )
+    slow = run("serial", frames_per_second=50.0)
+    stages = [
+        dataclasses.replace(each, busy=dataclasses.replace(each.busy, mean_ms=mean_ms))
+        for each, mean_ms in zip(slow.statistics.stages, (3.0, 94.0, 3.0), strict=True)
+    ]
+    statistics = dataclasses.replace(slow.statistics, stages=tuple(stages))
+    shown = to_text(
+        benchmark(prediction=predicted, serial=dataclasses.replace(slow, statistics=statistics))
+    )
+    assert (
+        "bound 1.064x (sum of the stages / the longest)\n"
+        "measured: stage 2 of 3 (vta1) takes 94 % of a frame's time, so pipelining gains at most "
+        "1.06x\n"
+        "by the model: stage 2 of 3 (vta1) takes 95 % of a frame's time, so pipelining gains at "
+        "most 1.05x\n\n" in shown
+    )
+
+
+@pytest.mark.parametrize(
+    ("device", "share"), [("simulator", True), ("uio", False), ("driver:lib.so", False)]
+)
+def test_stages_pinned_to_one_core_share_it_if_they_compute_there(device: str, share: bool) -> None:
+    made = benchmark()
+    shown = to_text(
+        dataclasses.replace(made, pipelined=dataclasses.replace(made.pipelined, device=device))
+    )
+    line = (
+        "measured: arm0, vta1 and arm2 share core 0 and together take 100 % of a frame's time, so "
+        "pipelining gains at most 1.00x\n"
+    )
+    assert (line in shown) == share
+
+
+def test_timed_stages_sleep_and_leave_their_core_to_others() -> None:
+    made = benchmark()
+    timed = dataclasses.replace(made, pipelined=dataclasses.replace(made.pipelined, device="timed"))
+    assert "share core" not in to_text(timed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -127,12 +128,27 @@ def test_rates_are_those_of_the_report(few_stages: Path, report: Report) -> None
     with_hops = [stage.ms + report.prediction.hop_ms for stage in report.stages]
     assert rates.bound == pytest.approx(sum(with_hops) / max(with_hops))
     assert 1 <= rates.gain <= rates.bound * (1 + 1e-9)
+    assert rates.limit.gain == pytest.approx(rates.bound)
+    assert re.fullmatch(r"stage \d of \d \(\w+\) takes \d+ % of a frame's time", rates.limit.reason)
 
 
 def test_rates_with_one_frame_in_flight_are_serial(few_stages: Path) -> None:
     rates = read_rates(few_stages, slots=1)
     assert rates is not None
     assert rates.gain == pytest.approx(1)
+    assert rates.limit.gain == 1
+    assert "with one slot" in rates.limit.reason
+
+
+def test_stages_that_take_turns_on_the_only_core_limit_the_rates(
+    few_stages: Path, tmp_path: Path
+) -> None:
+    one_core = {"cores": 1, "threads": {"arm": {"cores": [0]}}}
+    bundle = changed(few_stages, tmp_path / "one", lambda record: record["board"].update(one_core))
+    rates = read_rates(bundle)
+    assert rates is not None
+    assert rates.limit.gain < rates.bound
+    assert rates.limit.reason.startswith("arm0 and arm2 share the ARM core and together take ")
 
 
 def test_nothing_is_predicted_of_a_machine_whose_cores_are_not_known(

@@ -38,6 +38,13 @@ def test_frames_in_flight_are_limited(built, capsys):
     assert found["prediction"]["interval_ms"] == pytest.approx(found["prediction"]["serial_ms"])
 
 
+def test_a_bundle_that_cannot_gain_is_shown_with_the_reason(built, capsys):
+    assert run("bench", built, "--frames", "4", "--slots", "1") == 0
+    printed = capsys.readouterr().out
+    why = "with one slot, only one stage has a frame at a time, so pipelining gains at most 1.00x"
+    assert f"\nmeasured: {why}\nby the model: {why}\n" in printed
+
+
 def test_two_files_are_compared(written, tmp_path, capsys):
     assert run("bench", "--compare", written, written) == 0
     assert f"a: {written}: net for host on" in capsys.readouterr().out

@@ -125,6 +125,26 @@ def test_a_run_of_a_bundle_that_predicts_nothing_shows_this_machine_alone(
     assert ("no figures for the board" in err) == bool(note)
 
 
+def test_a_run_that_cannot_gain_says_why_here_and_on_the_board(project, capsys):
+    assert build(project) == 0
+    source = project / "pictures"
+    capsys.readouterr()
+    assert run("run", project / "out", "--input", source, "--compare", 2, "--slots", 1) == 0
+    why = "with one slot, only one stage has a frame at a time, so pipelining gains at most 1.00x"
+    assert capsys.readouterr().err.endswith(f"\nthis machine: {why}\nultra96, predicted: {why}\n")
+
+
+def test_a_run_names_the_stage_that_limits_the_gain(project, capsys):
+    assert build(project) == 0
+    rates = read_rates(project / "out")
+    limit = rates.limit.sentence("ultra96, predicted")
+    capsys.readouterr()
+    assert run("run", project / "out", "--input", project / "pictures", "--compare", 2) == 0
+    assert (limit in capsys.readouterr().err) == rates.limit.is_little
+    longest = max(rates.stage_ms, key=rates.stage_ms.get)
+    assert f"({longest}) takes " in rates.limit.reason
+
+
 def test_boards_are_listed(capsys):
     assert run("boards") == 0
     assert "1x16_i8w8a32_15_15_18_17" in capsys.readouterr().out
