@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgepipe import resources, schema
 from edgepipe.errors import AcceleratorError, BoardError, advise
+from edgepipe.names import nearest
 from vta_stages.accelerator import Accelerator
 from vta_stages.timing.cost_model import CostModel
 
@@ -205,10 +205,10 @@ def path_of(name_or_path: str) -> Path:
     if name_or_path.endswith(".toml"):
         return Path(name_or_path)
     if name_or_path not in names():
-        near = difflib.get_close_matches(name_or_path, names(), n=1)
+        near = nearest(name_or_path, names())
         raise BoardError(
             f"board {name_or_path!r} is unknown",
-            hint=(f"did you mean {near[0]}? " if near else "")
+            hint=(f"did you mean {near}? " if near else "")
             + f"known boards: {', '.join(names())}; or give the path of a board's .toml file",
         )
     return resources.folder("board") / f"{name_or_path}.toml"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from vta_stages.printable import escapes, printable
 
-__all__ = ["escapes", "printable", "suggest", "unique_name"]
+__all__ = ["escapes", "nearest", "printable", "suggest", "unique_name"]
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the known word for which ``word`` is probably a slip, "" if none is near."""
+    return next(iter(difflib.get_close_matches(word, list(known), n=1)), "")
 
 
 def suggest(name: str, known: Sequence[str], *, most: int = 5) -> str:

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import argparse
-import difflib
+import itertools
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
+from edgepipe.names import nearest
+
 _CHOICE = re.compile(r"invalid choice: '(?P<found>.*)' \(choose from (?P<known>.*)\)")
+_SHORTEST = 4  # characters of a word that can be a slip of a long option
+_UNKNOWN = "unrecognized arguments: "
+_MISSING = ("the following arguments are required: ", "one of the arguments ")
 
 
 class Parser(argparse.ArgumentParser):
     """An ``ArgumentParser`` with suggestions; subcommands get parsers of this class, too."""
+
+    _words: Sequence[str] = ()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse as ``ArgumentParser`` does, but let the command whose option is unknown say so.
 
         Otherwise the error would show the usage of the whole program instead.
         """
+        self._words = sys.argv[1:] if args is None else list(args)
         options, rest = super().parse_known_args(args, namespace)
         if rest and self._subparsers is None:
-            self.error(f"unrecognized arguments: {' '.join(rest)}")
+            self.error(_UNKNOWN + " ".join(rest))
         return options, rest
 
     def error(self, message: str) -> NoReturn:
-        """Print usage, error and the nearest known words, and end with exit code 2."""
+        """Print usage, error and the nearest known words, and end with exit code 2.
+
+        What is missing because an option is misspelt is an error of that option.
+        """
+        if message.startswith(_MISSING) and (word := self._misspelt()):
+            message = _UNKNOWN + word
         hint = self._missing(message)
         if not hint and (near := self._near(message)):
             hint = f"did you mean {near}?"
@@ -33,7 +47,7 @@ class Parser(argparse.ArgumentParser):
 
     def _missing(self, message: str) -> str:
         """Return what each missing argument is, "" for another error."""
-        start = "the following arguments are required: "
+        start = _MISSING[0]
         if not message.startswith(start):
             return ""
         known = {"/".join(a.option_strings) or str(a.metavar or a.dest): a for a in self._actions}
@@ -45,14 +59,25 @@ class Parser(argparse.ArgumentParser):
         if choice := _CHOICE.search(message):
             known = [word.strip("'") for word in choice["known"].split(", ")]
             return nearest(choice["found"], known)
-        start = "unrecognized arguments: "
-        words = message.removeprefix(start).split() if message.startswith(start) else []
-        for word in words:
-            if word.startswith("--") and (near := nearest(word, list(self._option_string_actions))):
-                return near
-        return ""
+        words = message.removeprefix(_UNKNOWN).split() if message.startswith(_UNKNOWN) else []
+        return next(filter(None, map(self._near_option, words)), "")
 
+    def _near_option(self, word: str) -> str:
+        """Return the option for which a word is a slip, "" if it is not one of a long option."""
+        name = word.partition("=")[0]
+        if not name.startswith("-") or len(name) < _SHORTEST:
+            return ""
+        return nearest(name, self._option_string_actions)
 
-def nearest(word: str, known: Sequence[str]) -> str:
-    """Return the known word that looks most like ``word``, "" if none is near."""
-    return next(iter(difflib.get_close_matches(word.partition("=")[0], known, n=1)), "")
+    def _misspelt(self) -> str:
+        """Return the first word that is no option but near one, "" if there is none."""
+        return next(filter(self._near_option, self._unknown()), "")
+
+    def _unknown(self) -> Iterator[str]:
+        """Yield the words that look like options and are neither one nor the beginning of one."""
+        for word in itertools.takewhile(lambda word: word != "--", self._words):
+            name = word.partition("=")[0]
+            known = any(option.startswith(name) for option in self._option_string_actions)
+            joined = word[:2] in self._option_string_actions  # as in -oFILE
+            if word.startswith("-") and not known and not joined:
+                yield name

@@ -12,7 +12,7 @@ from small_networks import build_small_bundle
 
 from edgepipe import boards
 from edgepipe.cli.commands import COMMANDS
-from edgepipe.cli.main import main
+from edgepipe.cli.main import main, make_parser
 from edgepipe.errors import BoardError
 
 BUILDERS = {"tvm", "tvm_ffi", "onnx", "onnxruntime"}
@@ -158,6 +158,58 @@ def test_a_missing_argument_is_explained(capsys, arguments, hint):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "wrong", "right"),
+    [
+        (["build", "net.onnx", "--bord", "ultra96", "-o", "x"], "--bord", "--board"),
+        (["build", "net.onnx", "--bord=ultra96", "-o", "x"], "--bord", "--board"),
+        (["build", "net.onnx", "-board", "ultra96", "-o", "x"], "-board", "--board"),
+        (["build", "net.onnx", "--board", "ultra96", "--ouput", "x"], "--ouput", "--output"),
+        (["run", "net.edgepipe", "--inptu", "clip.mp4"], "--inptu", "--input"),
+        (["accuracy", "net.edgepipe", "--dta", "pictures"], "--dta", "--data"),
+        (
+            ["verify", "net.edgepipe", "--alowed-signers", "f"],
+            "--alowed-signers",
+            "--allowed-signers",
+        ),
+        (["bench", "--comprae", "a.json", "b.json"], "--comprae", "--compare"),
+        (["inspect", "--jsno"], "--jsno", "--json"),
+        (["--vesion"], "--vesion", "--version"),
+    ],
+)
+def test_a_required_option_that_is_misspelt_is_not_called_missing(capsys, arguments, wrong, right):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert f"error: unrecognized arguments: {wrong}" in error
+    assert error.endswith(f"\nhint: did you mean {right}?\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["build", "net.onnx", "-o", "x", "--xyzzy"],
+        ["build", "net.onnx", "-ox", "--calib", "p"],
+        ["build", "net.onnx", "-o", "x", "--", "--bord"],
+    ],
+)
+def test_what_is_missing_is_named_if_no_option_is_misspelt(capsys, arguments):
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert "error: the following arguments are required: --board" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [name.replace("_", "-") for name in COMMANDS])
+def test_every_option_of_a_command_is_found_by_a_slip_of_it(command):
+    (subcommands,) = (a for a in make_parser(command)._actions if isinstance(a.choices, dict))
+    parser = subcommands.choices[command]
+    options = [name for name in parser._option_string_actions if len(name) > 6]
+    for option in options:
+        slip = option[:-3] + option[-2:]
+        assert parser._near_option(slip) == option or slip in options
+
+
+@pytest.mark.parametrize(
     "arguments", [["bench"], ["inspect", "x", "--board"], ["build", "x", "--board", "y", "--place"]]
 )
 def test_an_option_that_exists_is_not_suggested_for_itself(capsys, arguments):
@@ -174,6 +226,11 @@ def test_an_option_that_exists_is_not_suggested_for_itself(capsys, arguments):
         (["rpc", "opne"], "hint: did you mean open?\n"),
         (["top", "--jsn"], "hint: did you mean --json?\n"),
         (["top", "--jsn=1"], "hint: did you mean --json?\n"),
+        (["top", "-json"], "hint: did you mean --json?\n"),
+        (
+            ["build", "net.onnx", "--board", "ultra96", "-o", "x", "--objective", "latncy"],
+            "hint: did you mean latency?\n",
+        ),
         (["boards", "--xyzzy"], "edgepipe boards: error: unrecognized arguments: --xyzzy\n"),
         (["boards", "more", "words"], "boards: error: unrecognized arguments: more words\n"),
     ],
