@@ -38,6 +38,10 @@ class RpcError(EdgepipeError):
     """A session with a board's RPC server that could not be opened, or a call that failed there."""
 
 
+class ClusterError(EdgepipeError):
+    """A Dask cluster that does not answer, has no workers that fit, or lost its work."""
+
+
 class FrontendError(EdgepipeError):
     """A network file that cannot be read or imported."""
 
@@ -127,6 +131,7 @@ __all__ = [
     "BitstreamError",
     "BoardError",
     "BundleError",
+    "ClusterError",
     "CodegenError",
     "DeadlinePassed",
     "DeployError",

@@ -18,12 +18,13 @@ import pytest
 import small_networks
 
 import edgepipe
+from edgepipe import cluster as dask_cluster
 from edgepipe.accuracy import cluster
 from edgepipe.accuracy.data import Sample, read_pictures
 from edgepipe.accuracy.devices import Simulated
 from edgepipe.bundle import storage
 from edgepipe.cli.main import main
-from edgepipe.errors import AccuracyError
+from edgepipe.errors import ClusterError
 
 pytestmark = pytest.mark.sim
 
@@ -139,7 +140,7 @@ def failure(built: Path, running: Dask, victim: subprocess.Popen[bytes]) -> str:
         answers = workers.run(pictures(built) * 20)
         next(answers)
         victim.kill()
-        with pytest.raises(AccuracyError) as caught:
+        with pytest.raises(ClusterError) as caught:
             list(answers)
     return f"{caught.value}: {caught.value.hint}"
 
@@ -158,7 +159,7 @@ class Unknown:
 
 def test_a_batch_that_a_worker_cannot_run_is_an_error(built: Path, two: Dask) -> None:
     picture = Sample(name="0", frame=np.array([Unknown()], object), size=(1, 1))
-    with cluster.connected(two.address, built) as workers, pytest.raises(AccuracyError) as caught:
+    with cluster.connected(two.address, built) as workers, pytest.raises(ClusterError) as caught:
         list(workers.run([picture]))
     assert f"Dask at {two.address}: a batch of pictures failed: " in str(caught.value)
     assert caught.value.hint == "a worker's log says more"
@@ -167,7 +168,7 @@ def test_a_batch_that_a_worker_cannot_run_is_an_error(built: Path, two: Dask) ->
 def test_a_cluster_that_loses_all_workers_is_an_error(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "PATIENCE_S", 2.0)
+    monkeypatch.setattr(dask_cluster, "PATIENCE_S", 2.0)
     with dask(tmp_path / "dask", workers=1) as running:
         said = failure(built, running, running.workers[0])
     assert f"Dask at {running.address}: the scheduler has no workers" in said
@@ -182,7 +183,7 @@ def test_a_scheduler_that_dies_is_an_error(built: Path, tmp_path: Path) -> None:
 
 
 def refused(address: str, built: Path) -> str:
-    with pytest.raises(AccuracyError) as caught, cluster.connected(address, built) as workers:
+    with pytest.raises(ClusterError) as caught, cluster.connected(address, built) as workers:
         list(workers.run(pictures(built)))
     return f"{caught.value}: {caught.value.hint}"
 
@@ -197,7 +198,7 @@ def test_what_is_no_address_is_refused(built: Path, address: str) -> None:
 def test_a_port_where_nothing_listens_is_an_error(
     built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "CONNECT_S", 1.0)
+    monkeypatch.setattr(dask_cluster, "CONNECT_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     said = refused(address, built)
@@ -208,7 +209,7 @@ def test_a_port_where_nothing_listens_is_an_error(
 def test_a_server_that_says_nothing_is_an_error_in_time(
     built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "CONNECT_S", 1.0)
+    monkeypatch.setattr(dask_cluster, "CONNECT_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         begun = time.monotonic()
@@ -227,7 +228,7 @@ def test_another_version_on_a_worker_is_refused(
     built: Path, two: Dask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs = edgepipe.__version__
-    monkeypatch.setattr(cluster, "__version__", "9.9")
+    monkeypatch.setattr(dask_cluster, "__version__", "9.9")
     said = refused(two.address, built)
     assert f"has edgepipe {theirs}, expected 9.9" in said
     assert "install edgepipe 9.9 there, and start the worker again" in said
