@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import io
 import os
-import struct
 import sys
 import threading
 import traceback
@@ -587,43 +586,6 @@ def connect_rpc(host: str, port: int, key: str, limit_s: float) -> Any:
     from tvm import rpc  # slow to load, and needed only here
 
     return rpc.connect(host, port, key, session_timeout=limit_s)
-
-
-def ask_rpc_tracker(host: str, port: int, key: str, timeout_s: float) -> tuple[str, int, str]:
-    """Ask a TVM RPC tracker for a server; return its host, its port and the key to send.
-
-    Waits while none is free. Raises OSError, and RuntimeError if the peer is not a tracker.
-    """
-    from tvm.rpc.base import TrackerCode
-
-    found = _ask_tracker(host, port, [TrackerCode.REQUEST, key, "", 1], timeout_s)
-    return str(found[0]), int(found[1]), str(found[2])
-
-
-def count_tracked_servers(host: str, port: int, key: str, timeout_s: float) -> int:
-    """Return how many servers offer sessions as ``key`` through a TVM RPC tracker.
-
-    Raises OSError, and RuntimeError if the peer is not a tracker.
-    """
-    from tvm.rpc.base import TrackerCode
-
-    found = _ask_tracker(host, port, [TrackerCode.SUMMARY], timeout_s)
-    return sum(each.get("key") == f"server:{key}" for each in found["server_info"])
-
-
-def _ask_tracker(host: str, port: int, question: list[Any], timeout_s: float) -> Any:
-    from tvm.rpc import base
-
-    with base.connect_with_retry((host, port), timeout=timeout_s) as tracker:
-        tracker.settimeout(timeout_s)
-        tracker.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
-        if struct.unpack("<i", base.recvall(tracker, 4))[0] != base.RPC_TRACKER_MAGIC:
-            raise RuntimeError("not an RPC tracker")
-        base.sendjson(tracker, question)
-        code, found = base.recvjson(tracker)
-        if code != base.TrackerCode.SUCCESS:
-            raise RuntimeError(f"no server available: {found}")
-        return found
 
 
 def fetch_remote(function: Any, *arguments: object) -> Array:

@@ -7,10 +7,10 @@ import contextlib
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from edgepipe import boards, recipe, tvm_adapter
+from edgepipe import boards, recipe
 from edgepipe.board_costs.farm import FarmOptions
 from edgepipe.board_costs.network_measuring import NetworkCosts
 from edgepipe.board_costs.network_measuring import measure_network as measure
@@ -18,12 +18,11 @@ from edgepipe.board_costs.network_ranges import MeasuredNetwork
 from edgepipe.board_costs.runner import TRIAL, this_architecture
 from edgepipe.cli.console import ConsoleProgress, print_line
 from edgepipe.cli.rpc_command import server_of
-from edgepipe.errors import BoardError, RpcError
+from edgepipe.errors import BoardError
 from edgepipe.partition.measured.cost_file import CostFile, Entry, without_failures
 from edgepipe.rehearsal import rehearse
 from edgepipe.report.table import format_table
-from edgepipe.rpc.link import Link, RpcServer, tracker_address
-from edgepipe.rpc.session import Session
+from edgepipe.rpc.place import Place
 
 
 def measure_network(options: argparse.Namespace) -> int:
@@ -42,10 +41,10 @@ def measure_network(options: argparse.Namespace) -> int:
         board=board,
         architecture=architecture,
     )
-    with _boards(options) as (connect, count):
+    with _boards(options) as place:
         measured = measure(
-            connect,
-            count,
+            place.open,
+            place.boards,
             network,
             costs,
             FarmOptions(
@@ -67,42 +66,19 @@ def measure_network(options: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _boards(options: argparse.Namespace) -> Iterator[tuple[Callable[[], Session], int]]:
-    """Yield a function that opens a session with a free board, and the number of boards."""
+def _boards(options: argparse.Namespace) -> Iterator[Place]:
+    """Yield the boards that the options name; a server of one's own runs meanwhile."""
+    wait_s = float(options.wait)
     if options.tracker is None and options.key is None:
         with server_of(options) as server:
-            timed = dataclasses.replace(server, timeout_s=float(options.wait))
-            yield lambda: Session(Link(timed)), 1
+            yield Place.at_server(server, wait_s=wait_s)
         return
     if options.tracker is None or options.key is None or options.host:
         raise BoardError(
             "boards at a tracker: expected --tracker with --key, and no --host",
             hint="add --tracker HOST:PORT --key NAME, or name one board with --host",
         )
-    host, port = tracker_address(options.tracker)
-    tracker = RpcServer(
-        host=host, port=port, key=options.key, tracker=True, timeout_s=float(options.wait)
-    )
-    yield lambda: Session(Link(tracker)), _count(tracker)
-
-
-def _count(tracker: RpcServer) -> int:
-    """Return how many boards the tracker has; raise RpcError if there is none."""
-    try:
-        count = tvm_adapter.count_tracked_servers(
-            tracker.host, tracker.port, tracker.key, tracker.timeout_s
-        )
-    except (OSError, RuntimeError) as cause:
-        raise RpcError(
-            f"{tracker}: does not answer ({cause})",
-            hint="start tvm.exec.rpc_tracker there, or correct its address",
-        ) from cause
-    if not count:
-        raise RpcError(
-            f"{tracker}: no board offers itself as {tracker.key!r}",
-            hint="offer boards with `edgepipe rpc offer`, or correct the name",
-        )
-    return count
+    yield Place.at_tracker(options.tracker, options.key, wait_s=wait_s)
 
 
 def _print(measured: NetworkCosts) -> None:

@@ -14,9 +14,11 @@ from typing import Any
 from edgepipe.cli import arguments
 from edgepipe.cli.arguments import add_command
 from edgepipe.cli.console import print_line
+from edgepipe.errors import RpcError
 from edgepipe.report.table import format_table
 from edgepipe.rpc.link import RpcServer
 from edgepipe.rpc.server import PROGRAM
+from edgepipe.rpc.session import Session
 
 DESCRIPTION = "Start the RPC server on a board, connect through an SSH tunnel, and use it."
 EPILOG = """\
@@ -32,6 +34,8 @@ examples:
   edgepipe rpc run net.edgepipe --host xilinx@192.168.2.99
   edgepipe rpc open --host door-camera     # prints HOST:PORT KEY for tvm.rpc.connect
   edgepipe rpc offer --host door-camera --tracker lab:9190 --key ultra96
+  edgepipe rpc boards --tracker lab:9190             # which boards it has, and who waits
+  edgepipe rpc run net.edgepipe --tracker lab:9190 --key ultra96
 """
 
 
@@ -56,6 +60,12 @@ def add_parser(commands: Any) -> None:
     )
     add_where(offered)
     offered.set_defaults(run=run_offer)
+    listed = actions.add_parser("boards", help="print the boards that a TVM RPC tracker has")
+    listed.add_argument(
+        "--tracker", required=True, metavar="HOST:PORT", help="address of the tracker"
+    )
+    listed.add_argument("--json", action="store_true", help="print JSON")
+    listed.set_defaults(run=run_boards)
     golden = actions.add_parser(
         "run", help="upload a bundle, run its golden input and time its stages"
     )
@@ -74,6 +84,19 @@ def add_parser(commands: Any) -> None:
         help="device for the VTA stages (default: %(default)s)",
     )
     golden.add_argument("--json", action="store_true", help="print JSON")
+    golden.add_argument(
+        "--tracker",
+        metavar="HOST:PORT",
+        help="run it on any board that this TVM RPC tracker has as --key",
+    )
+    golden.add_argument("--key", metavar="NAME", help="name of the boards at the tracker")
+    golden.add_argument(
+        "--wait",
+        type=arguments.positive,
+        default=60,
+        metavar="SECONDS",
+        help="how long to wait for a board of the tracker (default: %(default)s)",
+    )
     add_where(golden)
     golden.set_defaults(run=run_golden)
 
@@ -126,7 +149,7 @@ def run_open(options: argparse.Namespace) -> int:
 def run_offer(options: argparse.Namespace) -> int:
     """Offer the board until standard input ends."""
     from edgepipe import rpc  # loads TVM
-    from edgepipe.rpc.link import tracker_address
+    from edgepipe.rpc.tracker import tracker_address
 
     tracker = tracker_address(options.tracker)
     root = options.allow_root
@@ -152,11 +175,47 @@ def run_offer(options: argparse.Namespace) -> int:
     return 0
 
 
-def run_golden(options: argparse.Namespace) -> int:
-    """Run the golden input and print the stages' times."""
+def run_boards(options: argparse.Namespace) -> int:
+    """Print how many boards of each kind a tracker has, and how many clients wait."""
+    from edgepipe.rpc.tracker import Tracker
+
+    kinds = Tracker.at(options.tracker).kinds()
+    if options.json:
+        print(json.dumps({name: dataclasses.asdict(kind) for name, kind in kinds.items()}))
+        return 0
+    rows = [
+        [name, str(kind.boards), str(kind.free), str(kind.waiting)] for name, kind in kinds.items()
+    ]
+    print(format_table(["key", "boards", "free", "clients that wait"], rows))
+    return 0
+
+
+@contextlib.contextmanager
+def _session_of(options: argparse.Namespace) -> Iterator[Session]:
+    """Yield a session where the options say, or with a board of a tracker."""
     from edgepipe import rpc
 
-    with server_of(options) as server, rpc.connect(server.port, key=server.key) as session:
+    if options.tracker is None and options.key is None:
+        with server_of(options) as server, rpc.connect(server.port, key=server.key) as session:
+            yield session
+        return
+    if options.tracker is None or options.key is None or options.host:
+        raise RpcError(
+            "a board of a tracker: expected --tracker with --key, and no --host",
+            hint="add --tracker HOST:PORT --key NAME, or name one board with --host",
+        )
+    place = rpc.Place.at_tracker(options.tracker, options.key, wait_s=float(options.wait))
+    with place.open() as session:
+        session.exchange.allow(0.0)  # a large network takes as long as it takes
+        yield session
+
+
+def run_golden(options: argparse.Namespace) -> int:
+    """Run the golden input and print the stages' times.
+
+    Raises RpcError for a tracker without a name of boards.
+    """
+    with _session_of(options) as session:
         machine = session.info()
         report = session.run_golden(options.bundle, device=options.device, repeat=options.repeat)
     if options.json:

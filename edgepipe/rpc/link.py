@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from dataclasses import dataclass, field
 
 from edgepipe import tvm_adapter
@@ -12,8 +11,7 @@ from edgepipe.errors import RpcError
 from edgepipe.rpc.connecting import open_session
 from edgepipe.rpc.exchange import Exchange
 from edgepipe.rpc.failures import last_line
-
-_ADDRESS = re.compile(r"(?P<host>[^:\s]+):(?P<port>[0-9]{1,5})")
+from edgepipe.rpc.tracker import Tracker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +35,6 @@ class RpcServer:
         return f"{what} {self.host}:{self.port}"
 
 
-def tracker_address(text: str) -> tuple[str, int]:
-    """Return host and port of ``HOST:PORT``; raise ``RpcError`` for another text."""
-    found = _ADDRESS.fullmatch(text)
-    if found is None or not 0 < int(found["port"]) < 1 << 16:
-        raise RpcError(
-            f"tracker: found {text!r}, expected HOST:PORT",
-            hint="give the address that the tracker prints, such as lab:9190",
-        )
-    return found["host"], int(found["port"])
-
-
 class Link(Exchange):
     """An open session with a server; every answer has a deadline."""
 
@@ -55,9 +42,10 @@ class Link(Exchange):
         """Connect. Raises ``RpcError``, also if the server does not answer in time."""
         self.server = server
         host, port, key = server.host, server.port, server.key
+        if server.tracker:
+            at = Tracker(host=host, port=port, timeout_s=server.timeout_s).assign(key)
+            host, port, key = at.host, at.port, at.key
         try:
-            if server.tracker:
-                host, port, key = tvm_adapter.ask_rpc_tracker(host, port, key, server.timeout_s)
             opened = open_session(host, port, key, timeout_s=server.timeout_s)
         except (OSError, *tvm_adapter.RPC_ERRORS) as cause:
             raise RpcError(

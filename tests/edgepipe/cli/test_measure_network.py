@@ -258,7 +258,8 @@ def test_a_tracker_that_cannot_be_used_is_named(
         return run(*arguments(network, board, costs, *more, "--wait", "1"))
 
     assert_fails(
-        capsys, refused("--tracker", tracker, "--key", "none"), "no board offers itself as 'none'",
+        capsys, refused("--tracker", tracker, "--key", "none"),
+        f"RPC tracker {tracker}: no board offers itself as 'none'; it has no boards at all",
         "offer boards with `edgepipe rpc offer`, or correct the name",
     )  # fmt: skip
     assert_fails(
@@ -276,7 +277,8 @@ def test_a_tracker_that_cannot_be_used_is_named(
     )  # fmt: skip
     plain = ("measure", "--board", str(board), "-o", str(costs), "--tracker", tracker)
     assert_fails(
-        capsys, run(*plain), "--tracker and --key share the operators of a network among boards",
+        capsys, run(*plain),
+        "--tracker and --key share the operators of a network among boards",
         "name the network: --network MODEL",
     )  # fmt: skip
     assert not costs.exists()

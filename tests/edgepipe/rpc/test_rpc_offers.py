@@ -9,8 +9,7 @@ import pytest
 from needs import rpcd
 from tvm.rpc.tracker import Tracker
 
-from edgepipe.errors import RpcError
-from edgepipe.rpc.link import Link, RpcServer, tracker_address
+from edgepipe.rpc.link import Link, RpcServer
 from edgepipe.rpc.session import Session
 
 pytestmark = pytest.mark.sim
@@ -45,10 +44,3 @@ def test_the_command_offers_this_machine_to_a_tracker_until_its_input_ends() -> 
         assert process.returncode == 0
     finally:
         tracker.terminate()
-
-
-def test_an_address_without_a_port_is_no_tracker() -> None:
-    with pytest.raises(RpcError, match="tracker: found 'lab', expected HOST:PORT") as caught:
-        tracker_address("lab")
-    assert caught.value.hint == "give the address that the tracker prints, such as lab:9190"
-    assert tracker_address("lab:9190") == ("lab", 9190)

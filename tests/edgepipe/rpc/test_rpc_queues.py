@@ -16,12 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from needs import rpcd
 from tvm.rpc import base
-from tvm.rpc.tracker import Tracker
+from tvm.rpc.tracker import Tracker as TvmTracker
 
-from edgepipe import tvm_adapter
 from edgepipe.rpc.link import Link, RpcServer
 from edgepipe.rpc.server import LocalServer
 from edgepipe.rpc.session import Session
+from edgepipe.rpc.tracker import Assigned, Tracker
 
 pytestmark = pytest.mark.sim
 
@@ -33,7 +33,7 @@ PATIENCE_S = 60.0
 @pytest.fixture
 def tracker() -> Iterator[int]:
     """Return the port of a tracker."""
-    running = Tracker(host="127.0.0.1", port=19710, port_end=19790)
+    running = TvmTracker(host="127.0.0.1", port=19710, port_end=19790)
     yield running.port
     running.terminate()
 
@@ -55,17 +55,16 @@ def serve(tracker: int) -> int:
         return int(session.info()["process"])
 
 
-def assigned(tracker: int) -> tuple[str, int, str]:
+def assigned(port: int) -> Assigned:
     """Let the tracker send a client to the board, which does not connect yet."""
-    return tvm_adapter.ask_rpc_tracker("127.0.0.1", tracker, KEY, PATIENCE_S)
+    return Tracker(host="127.0.0.1", port=port, timeout_s=PATIENCE_S).assign(KEY)
 
 
-def greeted(where: tuple[str, int, str]) -> bool:
+def greeted(where: Assigned) -> bool:
     """Return whether the board accepts the client that has this key."""
-    host, port, key = where
-    with socket.create_connection((host, port), timeout=PATIENCE_S) as client:
+    with socket.create_connection((where.host, where.port), timeout=PATIENCE_S) as client:
         client.sendall(struct.pack("<i", base.RPC_MAGIC))
-        said = f"client:{key}".encode()
+        said = f"client:{where.key}".encode()
         client.sendall(struct.pack("<i", len(said)) + said)
         code: int = struct.unpack("<i", base.recvall(client, 4))[0]
     return code == base.RPC_MAGIC
@@ -88,7 +87,7 @@ def test_a_client_that_comes_late_is_served_although_the_next_one_was_offered(
 ) -> None:
     late = assigned(tracker)
     next_one = assigned(tracker)  # the board offers itself again after some seconds
-    assert late[2] != next_one[2]
+    assert late.key != next_one.key
     assert greeted(late)
     assert greeted(next_one)
     assert serve(tracker)
@@ -106,12 +105,12 @@ def test_the_name_of_a_board_is_not_its_key_while_the_tracker_is_away() -> None:
         nowhere = f"127.0.0.1:{unused.getsockname()[1]}"
     options = ["--tracker", nowhere, "--key", KEY]
     with LocalServer.start(rpcd(), options, allow_root=True) as board:
-        assert not greeted(("127.0.0.1", board.port, KEY))
-        assert not greeted(("127.0.0.1", board.port, ""))
+        assert not greeted(Assigned(host="127.0.0.1", port=board.port, key=KEY))
+        assert not greeted(Assigned(host="127.0.0.1", port=board.port, key=""))
 
 
 def test_a_client_that_was_sent_before_the_tracker_died_is_served() -> None:
-    tracker = Tracker(host="127.0.0.1", port=19710, port_end=19790)
+    tracker = TvmTracker(host="127.0.0.1", port=19710, port_end=19790)
     try:
         options = ["--tracker", f"127.0.0.1:{tracker.port}", "--key", KEY]
         with LocalServer.start(rpcd(), options, allow_root=True):
@@ -127,6 +126,7 @@ CLIENT = """
 import sys, time
 from edgepipe.rpc.link import Link, RpcServer
 from edgepipe.rpc.session import Session
+from edgepipe.rpc.tracker import Assigned, Tracker
 at = RpcServer(port=int(sys.argv[1]), key=sys.argv[2], tracker=True, timeout_s=60)
 with Session(Link(at)) as session:
     print(session.info()["process"], flush=True)

@@ -1,0 +1,80 @@
+"""``edgepipe rpc boards`` and ``edgepipe rpc run --tracker``, with a real tracker and boards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import assert_fails, run
+from needs import rpcd
+from small_networks import build_small_bundle
+from tvm.rpc.tracker import Tracker
+
+from edgepipe import rpc
+from edgepipe.rpc.link import RpcServer
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.fixture(scope="module")
+def tracker() -> Iterator[str]:
+    running = Tracker(host="127.0.0.1", port=19610, port_end=19690)
+    yield f"127.0.0.1:{running.port}"
+    running.terminate()
+
+
+@pytest.fixture(scope="module")
+def board(tracker: str) -> Iterator[rpc.LocalServer]:
+    options = ["--tracker", tracker, "--key", "u96"]
+    with rpc.LocalServer.start(rpcd(), options, allow_root=True) as running:
+        with rpc.Place.at_server(rpc_server(tracker)).open():
+            pass  # the tracker has it
+        yield running
+
+
+def rpc_server(tracker: str) -> RpcServer:
+    port = int(tracker.rpartition(":")[2])
+    return RpcServer(port=port, key="u96", tracker=True)
+
+
+def test_boards_are_listed_by_their_names(
+    tracker: str, board: rpc.LocalServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with rpc.Place.at_tracker(tracker, "u96").open():
+        assert run("rpc", "boards", "--tracker", tracker, "--json") == 0
+        assert json.loads(capsys.readouterr().out) == {
+            "u96": {"boards": 1, "free": 0, "waiting": 0}
+        }
+        assert run("rpc", "boards", "--tracker", tracker) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split("  ")[0] == "key"
+    assert lines[-1].split() == ["u96", "1", "0", "0"]
+
+
+def test_a_bundle_runs_on_a_board_that_the_tracker_hands_out(
+    tracker: str, board: rpc.LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = build_small_bundle(tmp_path)
+    assert run("rpc", "run", bundle, "--repeat", "2", "--tracker", tracker, "--key", "u96") == 0
+    assert "golden output bit-equal" in capsys.readouterr().out
+    assert board.log.count("begins") >= 2
+
+
+def test_a_board_of_a_tracker_needs_both_address_and_name(
+    tracker: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = "a board of a tracker: expected --tracker with --key, and no --host"
+    hint = "add --tracker HOST:PORT --key NAME, or name one board with --host"
+    where = ("--tracker", tracker)
+    for more in (where, ("--key", "u96"), (*where, "--key", "u96", "--host", "door")):
+        assert_fails(capsys, run("rpc", "run", tmp_path / "net.edgepipe", *more), message, hint)
+
+
+def test_a_tracker_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert_fails(
+        capsys, run("rpc", "boards", "--tracker", "127.0.0.1:1"),
+        "RPC tracker 127.0.0.1:1: does not answer (Connection refused)",
+        "start tvm.exec.rpc_tracker there, or correct its address",
+    )  # fmt: skip
