@@ -3,6 +3,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -10,9 +12,11 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "base/console.h"
 #include "base/guarded_main.h"
+#include "base/nearest_word.h"
 #include "base/open_failure.h"
 #include "server.h"
 #include "session_key.h"
@@ -50,6 +54,9 @@ output is "listening on 127.0.0.1:PORT with key KEY".
 Exit codes: 0 stopped by a signal or at the end of input, 1 failure, 2 wrong use.
 )";
 
+constexpr std::array kOptions = {"--port", "--key",     "--allow-root", "--folder",
+                                 "--idle", "--tracker", "--advertise",  "--until-eof"};
+
 int stop_pipe = -1;
 
 void on_signal(int) {
@@ -85,6 +92,11 @@ int wrong_use(const std::string& text) {
   return kWrongUse;
 }
 
+int unknown_option(const std::string& name) {
+  const std::vector<std::string> names(kOptions.begin(), kOptions.end());
+  return wrong_use("unknown option '" + name + "'" + edgepipe::did_you_mean(name, names));
+}
+
 int failed(const edgepipe::Status& status) {
   edgepipe::print_failure("edgepipe-rpcd", status);
   return kFailed;
@@ -110,7 +122,8 @@ int rpcd_main(int argc, char** argv) {
       options.stop_on.push_back(STDIN_FILENO);
       continue;
     }
-    if (index + 1 == argc) return wrong_use("'" + name + "' is unknown or lacks its value");
+    if (std::ranges::find(kOptions, name) == kOptions.end()) return unknown_option(name);
+    if (index + 1 == argc) return wrong_use(name + " needs a value");
     const std::string value = argv[++index];
     bool good = true;
     long long seconds = 0;
@@ -127,10 +140,8 @@ int rpcd_main(int argc, char** argv) {
       options.idle = std::chrono::seconds(seconds);
     } else if (name == "--tracker") {
       good = parse_address(value, tracker.host, tracker.port);
-    } else if (name == "--advertise") {
+    } else {  // --advertise
       good = parse_address(value, tracker.advertised_host, tracker.advertised_port);
-    } else {
-      return wrong_use("unknown option '" + name + "'");
     }
     if (!good) return wrong_use(std::string(name).append(": found '").append(value).append("'"));
   }

@@ -62,7 +62,8 @@ struct Options : SessionOptions {
 
 std::string set_format(const std::string& value, Options& options) {
   options.format = parse_pixel_format(value);
-  return options.format ? "" : "rgb, bgr, gray, yuyv, nv12 or jpeg";
+  if (options.format) return "";
+  return one_of(value, {"rgb", "bgr", "gray", "yuyv", "nv12", "jpeg"});
 }
 
 std::string set_resolution(std::string_view value, Options& options) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/nearest_word.h"
+
 namespace edgepipe::programs {
 namespace {
 
@@ -75,6 +77,14 @@ const OptionTable::Option* OptionTable::find(std::string_view name) const {
   return nullptr;
 }
 
+std::vector<std::string> OptionTable::names() const {
+  std::vector<std::string> names;
+  for (const Section& section : sections_) {
+    for (const Option& option : section.options) names.push_back(option.name);
+  }
+  return names;
+}
+
 std::string OptionTable::parse(const std::vector<std::string>& arguments) const {
   for (std::size_t index = 0; index < arguments.size(); ++index) {
     const std::string& argument = arguments[index];
@@ -85,8 +95,9 @@ std::string OptionTable::parse(const std::vector<std::string>& arguments) const 
       continue;
     }
     const std::size_t equals = std::min(argument.find('='), argument.size());
-    const Option* option = find(std::string_view(argument).substr(0, equals));
-    if (option == nullptr) return "unknown option '" + argument.substr(0, equals) + "'";
+    const std::string name = argument.substr(0, equals);
+    const Option* option = find(name);
+    if (option == nullptr) return "unknown option '" + name + "'" + did_you_mean(name, names());
     std::string value;
     if (option->argument.empty()) {
       if (equals < argument.size()) return option->name + " takes no value";
@@ -103,6 +114,14 @@ std::string OptionTable::parse(const std::vector<std::string>& arguments) const 
            expected;
   }
   return positional_target_->empty() ? "no " + positional_ + " was given" : "";
+}
+
+std::string one_of(std::string_view found, const std::vector<std::string>& names) {
+  std::string text = names.front();
+  for (std::size_t index = 1; index < names.size(); ++index) {
+    text += (index + 1 < names.size() ? ", " : " or ") + names[index];
+  }
+  return text + did_you_mean(found, names);
 }
 
 std::string OptionTable::help() const {

@@ -67,6 +67,7 @@ class OptionTable {
   };
 
   [[nodiscard]] const Option* find(std::string_view name) const;
+  [[nodiscard]] std::vector<std::string> names() const;
 
   const std::string program_;
   const std::string usage_;
@@ -96,6 +97,10 @@ OptionTable::Set to_text(Text& target) {
 inline std::function<void()> to_true(bool& target) {
   return [&target] { target = true; };
 }
+
+/// What an error of an option prints that takes one of at least two `names`, and none of them was
+/// `found`: "raw or ppm", and the name that was probably meant.
+std::string one_of(std::string_view found, const std::vector<std::string>& names);
 
 /// Sets a number from `least` to `most`; `expected` is what an error prints.
 template <typename Number, typename Target>

@@ -62,7 +62,7 @@ struct Options : SessionOptions {
 // ---- arguments
 
 std::string set_format(const std::string& value, Options& options) {
-  if (value != "raw" && value != "ppm") return "raw or ppm";
+  if (value != "raw" && value != "ppm") return one_of(value, {"raw", "ppm"});
   options.format = value == "raw" ? FrameSource::Format::kRaw : FrameSource::Format::kPictures;
   return "";
 }

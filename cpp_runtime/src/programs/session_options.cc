@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/nearest_word.h"
 #include "edgepipe/device_registry.h"
 #include "emulation/fpga_model.h"
 
@@ -50,6 +51,20 @@ bool parse_names(std::string_view text, std::vector<std::string>& names) {
 
 constexpr std::size_t kNameColumn = 13;  // characters of a device's name in the help
 
+/// The question whether one of `names` was meant by the part of `value` before `end`; "" if that is
+/// one of them, or near none.
+std::string meant(std::string_view value, char end, const std::vector<std::string>& names) {
+  const std::string_view name = value.substr(0, value.find(end));
+  return std::ranges::find(names, name) == names.end() ? did_you_mean(name, names) : "";
+}
+
+/// What an error of --device prints.
+std::string expected_device(std::string_view value) {
+  std::vector<std::string> names = {"auto"};
+  for (const DeviceKind& kind : DeviceRegistry::instance().kinds()) names.push_back(kind.name);
+  return DeviceRegistry::instance().choices() + meant(value, ':', names);
+}
+
 /// The help of --device: a line for each registered kind.
 std::string device_help() {
   std::string help = "the device that runs the VTA stages (default: auto):";
@@ -75,7 +90,7 @@ void add_session_options(OptionTable& table, SessionOptions& options) {
       .value("--device", "D", device_help(),
              [&session](const std::string& value) {
                Result<DeviceChoice> choice = DeviceRegistry::instance().parse(value);
-               if (!choice.ok()) return DeviceRegistry::instance().choices();
+               if (!choice.ok()) return expected_device(value);
                session.device = *std::move(choice);
                return std::string();
              })
@@ -117,7 +132,8 @@ void add_session_options(OptionTable& table, SessionOptions& options) {
              "wrong-bit=N, in every N-th run (repeatable)",
              [&session](const std::string& value) -> std::string {
                if (!parse_fault(value).ok()) {
-                 return "hang=N, stale-done=N, lost-interrupt=N or wrong-bit=N";
+                 return "hang=N, stale-done=N, lost-interrupt=N or wrong-bit=N" +
+                        meant(value, '=', {"hang", "stale-done", "lost-interrupt", "wrong-bit"});
                }
                session.faults.push_back(value);
                return "";

@@ -62,6 +62,18 @@ TEST_F(OptionTableTest, WrongUseNamesTheOption) {
   EXPECT_EQ(parse({"--quiet=1"}), "--quiet takes no value");
 }
 
+TEST_F(OptionTableTest, AnUnknownOptionIsAnsweredWithTheNearestOne) {
+  EXPECT_EQ(parse({"--slot", "3"}), "unknown option '--slot'; did you mean --slots?");
+  EXPECT_EQ(parse({"--inptu=x"}), "unknown option '--inptu'; did you mean --input?");
+  EXPECT_EQ(parse({"-quiet"}), "unknown option '-quiet'; did you mean --quiet?");
+  EXPECT_EQ(parse({"-x"}), "unknown option '-x'");
+}
+
+TEST(OneOf, ListsTheNamesAndAsksForTheNearestOne) {
+  EXPECT_EQ(one_of("text", {"raw", "ppm"}), "raw or ppm");
+  EXPECT_EQ(one_of("jpg", {"rgb", "nv12", "jpeg"}), "rgb, nv12 or jpeg; did you mean jpeg?");
+}
+
 TEST_F(OptionTableTest, ANumberOutsideItsRangeIsRefused) {
   for (const char* text : {"0", "9", "-1", "3x", "", "1e1"}) {
     EXPECT_EQ(parse({"--slots", text}),

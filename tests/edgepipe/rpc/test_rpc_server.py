@@ -222,6 +222,21 @@ def test_wrong_use_says_what(program):
     assert result.stderr.endswith("\nhint: edgepipe-rpcd --help\n")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--traker", "lab:9190"], "unknown option '--traker'; did you mean --tracker?"),
+        (["--traker"], "unknown option '--traker'; did you mean --tracker?"),
+        (["--tracker"], "--tracker needs a value"),
+        (["lab"], "unknown option 'lab'"),
+    ],
+)
+def test_an_unknown_option_is_answered_with_the_nearest_one(program, arguments, text):
+    result = subprocess.run([program, *arguments], capture_output=True, text=True)
+    assert result.returncode == 2
+    assert result.stderr == f"edgepipe-rpcd: {text}\nhint: edgepipe-rpcd --help\n"
+
+
 def test_the_command_runs_a_bundle(bundle, capsys):
     assert main(["rpc", "run", str(bundle), "--repeat", "2", "--allow-root"]) == 0
     assert "golden output bit-equal" in capsys.readouterr().out

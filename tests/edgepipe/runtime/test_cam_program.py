@@ -375,6 +375,8 @@ def test_a_frame_of_the_networks_own_size_arrives_unchanged(bundle, tmp_path):
     [
         ([], 2, "give either --camera or --source"),
         (["--source", "synthetic", "--format", "rgba"], 2, "--format: found 'rgba', expected rgb"),
+        (["--source", "synthetic", "--format", "jpg"], 2, "or jpeg; did you mean jpeg?"),
+        (["--source", "synthetic", "--lables", "cat"], 2, "'--lables'; did you mean --labels?"),
         (["--source", "synthetic", "--http", "8080"], 2, "expected e.g. 127.0.0.1:8080"),
         (["--source", "synthetic", "--http", "here:80"], 1, "here:80: expected an IPv4 address"),
         (["--camera", "/dev/no-such"], 1, "/dev/no-such: cannot be opened: No such file"),

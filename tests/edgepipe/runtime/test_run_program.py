@@ -202,6 +202,9 @@ def test_an_interruption_finishes_frames_in_flight(bundle):
         (("b", "--input"), "--input needs a value: --input FILE"),
         (("b", "--golden=1"), "--golden takes no value"),
         (("b", "--golden", "--fast", "1"), "unknown option '--fast'"),
+        (("b", "--goldne"), "unknown option '--goldne'; did you mean --golden?"),
+        (("b", "--slot=2"), "unknown option '--slot'; did you mean --slots?"),
+        (("b", "--input", "x", "--format", "pmp"), "expected raw or ppm; did you mean ppm?"),
     ],
 )
 def test_wrong_use_is_exit_code_2_with_a_hint(arguments, text):
