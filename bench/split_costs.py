@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from edgepipe.board_costs.farm import FarmOptions
+from edgepipe.board_costs.board_session import BoardSession, RangeOptions
 from edgepipe.board_costs.network_measuring import measure_network
 from edgepipe.board_costs.network_ranges import MeasuredNetwork
 from edgepipe.board_costs.runner import TRIAL, this_architecture
@@ -21,9 +21,9 @@ from edgepipe.partition.measured.costs import MeasuredCosts, measured_costs
 from edgepipe.partition.reasons import VtaCheck
 from edgepipe.progress import Silent
 from edgepipe.quantize.quantizer import QuantizedNetwork
-from edgepipe.rpc.link import Link, RpcServer
+from edgepipe.rpc.link import RpcServer
+from edgepipe.rpc.place import Place
 from edgepipe.rpc.server import LocalServer
-from edgepipe.rpc.session import Session
 
 FOLDER = Path("build/bench/split_costs")
 _REPEAT = 10  # runs of each range before its least time is looked at
@@ -42,21 +42,18 @@ def trial_costs(
     network = MeasuredNetwork(
         quantized=quantized, check=check, board=board, architecture=this_architecture()
     )
+    options = RangeOptions(
+        board=board,
+        architecture=network.architecture,
+        device=TRIAL,
+        repeat=_REPEAT,
+        limit_s=_WAIT_S,
+    )
     with LocalServer.start(allow_root=os.geteuid() == 0) as server:
-        address = RpcServer(port=server.port, key=server.key, timeout_s=_WAIT_S)
+        address = RpcServer(port=server.port, key=server.key)
+        place = Place.at_server(address, wait_s=_WAIT_S)
         measured = measure_network(
-            lambda: Session(Link(address)),
-            1,
-            network,
-            costs,
-            FarmOptions(
-                board=board,
-                architecture=network.architecture,
-                device=TRIAL,
-                repeat=_REPEAT,
-                limit_s=_WAIT_S,
-            ),
-            Silent(),
+            lambda: BoardSession.open(place.open, options), 1, network, costs, Silent()
         )
     now = sum(measured.counts.values())
     print(

@@ -14,16 +14,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from edgepipe.board_costs.runner import Runner, check_machine
-from edgepipe.boards import Board
-from edgepipe.errors import BoardError, EdgepipeError, RpcError
-from edgepipe.rpc.session import Session
+from edgepipe.board_costs.board_session import Measurer
+from edgepipe.errors import RpcError
 
 _MOST_WAITING = 4  # compiled ranges for each board, so that none waits for the compiler
 _MOST_LOST = 2  # sessions that may end at one range
 _POLL_S = 0.1  # for signals to be handled
 _END_S = 10.0
-_PATIENCE_S = 60.0  # for all other answers of a board
 
 Report = Callable[["Job", float, str, str], None]
 """Takes a job that has ended, its time in us, its failure or an empty text, and the host."""
@@ -39,39 +36,23 @@ class Job:
     lost: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FarmOptions:
-    """How boards measure: on ``device``, ``repeat`` runs at once (``Runner.least``).
-
-    ``limit_s`` is how long one run of a range may take. Kernels are compiled for ``architecture``,
-    which in a trial need not be the board's.
-    """
-
-    board: Board
-    architecture: str
-    device: str
-    repeat: int
-    limit_s: float
-
-
 class _Board:
-    """A thread with its session, and what it has measured."""
+    """A thread with its board, if it has one."""
 
     def __init__(self, name: str, serve: Callable[[_Board], None]) -> None:
         self.thread = threading.Thread(target=serve, args=(self,), name=name, daemon=True)
-        self.session: Session | None = None
+        self.board: Measurer | None = None
 
 
 @dataclass(slots=True)
 class Farm:
-    """Up to ``boards`` boards at once, each in a session of ``connect``; a context manager.
+    """Up to ``boards`` boards at once, each from ``connect``; a context manager.
 
     ``report`` is called in the thread of a board. ``counts`` are the measured ranges by host.
     """
 
-    connect: Callable[[], Session]
+    connect: Callable[[], Measurer]
     boards: int
-    options: FarmOptions
     report: Report
     counts: Counter[str] = field(default_factory=Counter)
     _todo: deque[Job] = field(default_factory=deque)
@@ -101,10 +82,11 @@ class Farm:
             self._ended = True
             self._changed.notify_all()
         for member in self._members:
-            if kind is not None and member.session is not None:
-                member.session.exchange.cut()
+            board = member.board
+            if kind is not None and board is not None:
+                board.cut()
         for member in self._members:  # one that still waits for a board ends with the process
-            member.thread.join(timeout=_END_S if member.session is not None else 0.0)
+            member.thread.join(timeout=_END_S if member.board is not None else 0.0)
 
     def measure(self, jobs: Iterable[Job]) -> None:
         """Measure all ``jobs``, which are made while boards work.
@@ -131,40 +113,22 @@ class Farm:
             self._changed.wait(_POLL_S)
 
     def _serve(self, member: _Board) -> None:
-        host = ""
         try:
             while not self._ended:
-                if member.session is None:
-                    member.session, host = self._connected()
+                if member.board is None:
+                    member.board = self.connect()
                 job = self._next()
                 if job is not None:
-                    self._measure(member, job, host)
+                    self._measure(member, job)
         except RpcError as cause:  # the board is gone: others go on
             self._lost = str(cause)
         except BaseException as cause:  # raised by ``measure``
             self._error = cause
         finally:
-            if member.session is not None:
-                member.session.close()
+            if member.board is not None:
+                member.board.close()
             with self._changed:
                 self._changed.notify_all()
-
-    def _connected(self) -> tuple[Session, str]:
-        session = self.connect()
-        try:
-            machine = session.info()
-            trial = self.options.device != "auto"
-            found = check_machine(machine, self.options.board, trial=trial)
-            if found != self.options.architecture:
-                raise BoardError(
-                    f"{machine['host']} is {found}, but the kernels of this trial are for "
-                    f"{self.options.architecture}",
-                    hint="offer only machines with the architecture of this one",
-                )
-        except BaseException:
-            session.close()
-            raise
-        return session, str(machine["host"])
 
     def _next(self) -> Job | None:
         with self._changed:
@@ -176,40 +140,23 @@ class Farm:
             self._changed.notify_all()
             return self._todo.popleft()
 
-    def _measure(self, member: _Board, job: Job, host: str) -> None:
-        session = member.session
-        assert session is not None
-        again, us, failure = False, 0.0, ""
+    def _measure(self, member: _Board, job: Job) -> None:
+        board = member.board
+        assert board is not None
+        again = True  # by another board, if there is none for this thread any more
         try:
-            with Runner.open(session, job.path, self.options.device, threads=job.threads) as runner:
-                session.exchange.allow(self.options.limit_s)
-                try:
-                    least = runner.least(0, self.options.repeat)
-                    us, failure = least.us, least.fault
-                finally:
-                    session.exchange.allow(_PATIENCE_S)
-        except RpcError as cause:
-            failure = _reason(cause, self.options.limit_s)
-            if session.exchange.broken:
-                member.session = None
-                session.close()
+            outcome = board.measure(job.path, job.threads)
+            if outcome.lost:
+                member.board = None
+                board.close()
                 job.lost += 1
-                again = job.lost < _MOST_LOST
-        try:
+            again = outcome.lost and job.lost < _MOST_LOST
             if not again and not self._ended:
-                self.report(job, us, failure, host)
-                self.counts[host] += not failure
+                self.report(job, outcome.us, outcome.failure, outcome.host)
+                self.counts[outcome.host] += not outcome.failure
         finally:
             with self._changed:
                 self._busy -= 1
                 if again:
                     self._todo.appendleft(job)
                 self._changed.notify_all()
-
-
-def _reason(cause: EdgepipeError, limit_s: float) -> str:
-    """Return why a range failed, in one line."""
-    text = str(cause)
-    if "Resource temporarily unavailable" in text:
-        return f"no answer within {limit_s:g} s"
-    return text

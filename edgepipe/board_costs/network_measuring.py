@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgepipe import scratch
-from edgepipe.board_costs.farm import Farm, FarmOptions, Job
+from edgepipe.board_costs.board_session import Measurer
+from edgepipe.board_costs.farm import Farm, Job
 from edgepipe.board_costs.network_ranges import MeasuredNetwork, Work
 from edgepipe.errors import CodegenError, LayerError, PartitionError, RpcError
 from edgepipe.interrupts import remembered
 from edgepipe.partition.measured.cost_file import CostFile, Entry
 from edgepipe.progress import Progress
-from edgepipe.rpc.session import Session
 
 _MOST_ROUNDS = 3  # of splits, each by what was measured of the one before
 
@@ -98,16 +98,15 @@ class _Run:
 
 
 def measure_network(
-    connect: Callable[[], Session],
+    connect: Callable[[], Measurer],
     boards: int,
     network: MeasuredNetwork,
     costs: CostFile,
-    options: FarmOptions,
     progress: Progress,
 ) -> NetworkCosts:
     """Measure what ``costs`` lacks of a network, on up to ``boards`` boards at once.
 
-    ``connect`` opens a session with a board, and waits until one is free. The file is written after
+    ``connect`` waits until a board is free. The file is written after
     every range, so an interrupt loses nothing else. Raises BoardError for a machine that is not
     such a board and for a file that cannot be written, RpcError if no board is left.
     """
@@ -115,7 +114,7 @@ def measure_network(
         run = _Run(network, costs, progress, folder)
         progress.step("find the ranges")
         works = [*network.singles(), *network.stages(costs)]
-        with Farm(connect, boards, options, run.report) as farm:
+        with Farm(connect, boards, run.report) as farm:
             for _ in range(_MOST_ROUNDS):
                 new = run.new(works)
                 if new:

@@ -37,7 +37,8 @@ With --network, the operators of a network are measured instead: each alone, on 
 accelerator, and the stages of the best splits. The output is then a file of costs for --costs of
 `edgepipe build` and `edgepipe inspect`, written after each operator. What it has, also from other
 networks, is not measured again, nor is what failed. With --tracker, all boards that offer
-themselves there as --key (`edgepipe rpc offer`) share the work.
+themselves there as --key (`edgepipe rpc offer`) share the work. With --dask, workers on several
+machines share it, each with the boards of its machine.
 
 examples:
   edgepipe measure --host xilinx@192.168.2.99 --board ultra96 -o measured.toml
@@ -45,6 +46,8 @@ examples:
   edgepipe measure --timed --board my_board.toml -o trial.toml
   edgepipe measure --network net.onnx --host xilinx@192.168.2.99 --board ultra96 -o costs.toml
   edgepipe measure --network net.onnx --tracker lab:9190 --key ultra96 --board ultra96 -o costs.toml
+  edgepipe measure --network net.onnx --dask lab:8786 --tracker 127.0.0.1:9190 --key ultra96 \\
+      --board ultra96 -o costs.toml
 """
 
 
@@ -93,6 +96,13 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--key", metavar="NAME", help="name of the boards at the tracker")
     parser.add_argument(
+        "--dask",
+        default="",
+        metavar="HOST:PORT",
+        help="let the workers of this Dask scheduler measure, each with the boards that it finds "
+        "at --tracker",
+    )
+    parser.add_argument(
         "--limit",
         type=arguments.positive,
         default=60,
@@ -127,9 +137,9 @@ def run(options: argparse.Namespace) -> int:
         from edgepipe.cli.network_measurement import measure_network
 
         return measure_network(options)
-    if options.tracker is not None or options.key is not None:
+    if options.tracker is not None or options.key is not None or options.dask:
         raise BoardError(
-            "--tracker and --key share the operators of a network among boards",
+            "--tracker, --key and --dask share the operators of a network among boards",
             hint="name the network",
             option="network",
             value="MODEL",

@@ -7,15 +7,16 @@ import contextlib
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from edgepipe import boards, recipe
-from edgepipe.board_costs.farm import FarmOptions
+from edgepipe import boards, cluster, recipe
+from edgepipe.board_costs.board_session import BoardSession, Measurer, RangeOptions
 from edgepipe.board_costs.network_measuring import NetworkCosts
 from edgepipe.board_costs.network_measuring import measure_network as measure
 from edgepipe.board_costs.network_ranges import MeasuredNetwork
 from edgepipe.board_costs.runner import TRIAL, this_architecture
+from edgepipe.board_costs.worker_boards import TrackedBoards, WorkerBoard, count_boards
 from edgepipe.cli.console import ConsoleProgress, print_line
 from edgepipe.cli.rpc_command import server_of
 from edgepipe.errors import BoardError
@@ -41,21 +42,15 @@ def measure_network(options: argparse.Namespace) -> int:
         board=board,
         architecture=architecture,
     )
-    with _boards(options) as place:
-        measured = measure(
-            place.open,
-            place.boards,
-            network,
-            costs,
-            FarmOptions(
-                board=board,
-                architecture=architecture,
-                device=TRIAL if options.timed else "auto",
-                repeat=options.repeat,
-                limit_s=float(options.limit),
-            ),
-            progress,
-        )
+    ranges = RangeOptions(
+        board=board,
+        architecture=architecture,
+        device=TRIAL if options.timed else "auto",
+        repeat=options.repeat,
+        limit_s=float(options.limit),
+    )
+    with _boards(options, ranges) as (connect, count):
+        measured = measure(connect, count, network, costs, progress)
     progress.finish()
     if options.json:
         print(json.dumps(_table(measured), indent=1))
@@ -66,19 +61,31 @@ def measure_network(options: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _boards(options: argparse.Namespace) -> Iterator[Place]:
-    """Yield the boards that the options name; a server of one's own runs meanwhile."""
+def _boards(
+    options: argparse.Namespace, ranges: RangeOptions
+) -> Iterator[tuple[Callable[[], Measurer], int]]:
+    """Yield a function that finds a free board, and the number of boards."""
     wait_s = float(options.wait)
-    if options.tracker is None and options.key is None:
+    if options.tracker is None and options.key is None and not options.dask:
         with server_of(options) as server:
-            yield Place.at_server(server, wait_s=wait_s)
+            place = Place.at_server(server, wait_s=wait_s)
+            yield lambda: BoardSession.open(place.open, ranges), place.boards
         return
     if options.tracker is None or options.key is None or options.host:
         raise BoardError(
             "boards at a tracker: expected --tracker with --key, and no --host",
             hint="add --tracker HOST:PORT --key NAME, or name one board with --host",
         )
-    yield Place.at_tracker(options.tracker, options.key, wait_s=wait_s)
+    if options.dask:
+        tracked = TrackedBoards(tracker=options.tracker, key=options.key, wait_s=wait_s)
+        with cluster.connected(options.dask) as workers:
+            yield (
+                lambda: WorkerBoard(workers, tracked, ranges),
+                count_boards(workers, tracked),
+            )
+        return
+    place = Place.at_tracker(options.tracker, options.key, wait_s=wait_s)
+    yield lambda: BoardSession.open(place.open, ranges), place.boards
 
 
 def _print(measured: NetworkCosts) -> None:

@@ -278,7 +278,7 @@ def test_a_tracker_that_cannot_be_used_is_named(
     plain = ("measure", "--board", str(board), "-o", str(costs), "--tracker", tracker)
     assert_fails(
         capsys, run(*plain),
-        "--tracker and --key share the operators of a network among boards",
+        "--tracker, --key and --dask share the operators of a network among boards",
         "name the network: --network MODEL",
     )  # fmt: skip
     assert not costs.exists()
