@@ -15,6 +15,7 @@ import json
 import re
 import socket
 import struct
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -22,6 +23,7 @@ from typing import Any, Self
 from edgepipe.errors import RpcError
 
 _ADDRESS = re.compile(r"(?P<host>[^:\s]+):(?P<port>[0-9]{1,5})")
+_GREETING_S = 1.0  # of the first connection, and twice as long of each next one
 _ANSWER_S = 10.0  # for all answers but that to a request, which may wait for a board
 _MAGIC = 0x2F271
 _SUCCESS, _REQUEST, _SUMMARY = 0, 4, 6
@@ -104,22 +106,41 @@ class Tracker:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[socket.socket]:
-        """Yield a connection that both sides have greeted."""
-        patience_s = max(_ANSWER_S, self.timeout_s)  # a busy tracker accepts late
-        try:
-            connection = socket.create_connection((self.host, self.port), timeout=patience_s)
-        except OSError as cause:
-            raise self._silent(cause.strerror or "nobody is there") from cause
-        with connection:
+        """Yield a connection that both sides have greeted.
+
+        TVM's tracker lets one connection wait to be accepted. Of many that come at once, the kernel
+        drops some that the client takes for open, so a silent one is given up and made again.
+        """
+        end = time.monotonic() + max(_ANSWER_S, self.timeout_s)  # a busy tracker is late
+        greeting_s = _GREETING_S
+        connection = None
+        while connection is None:
+            left_s = max(end - time.monotonic(), 0.001)
             try:
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                connection.sendall(struct.pack("<i", _MAGIC))
-                (magic,) = struct.unpack("<i", _received(connection, 4))
+                connection = self._greeted(min(greeting_s, left_s), left_s)
+            except TimeoutError:
+                if time.monotonic() > end:
+                    raise self._silent("timed out") from None
+                greeting_s *= 2
             except OSError as cause:
                 raise self._silent(cause.strerror or str(cause)) from cause
+        with connection:
+            yield connection
+
+    def _greeted(self, greeting_s: float, connecting_s: float) -> socket.socket:
+        """Return a new connection. Raises OSError, and ``RpcError`` for what is no tracker."""
+        connection = socket.create_connection((self.host, self.port), timeout=connecting_s)
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.settimeout(greeting_s)
+            connection.sendall(struct.pack("<i", _MAGIC))
+            (magic,) = struct.unpack("<i", _received(connection, 4))
             if magic != _MAGIC:
                 raise self._silent("it is not an RPC tracker")
-            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _answer(self, connection: socket.socket, question: list[Any], timeout_s: float) -> Any:
         """Return the answer to a question.

@@ -186,6 +186,31 @@ def test_a_server_that_is_no_tracker_is_named(says: bytes, reason: str) -> None:
     assert hint == START
 
 
+def test_a_connection_that_the_tracker_did_not_accept_is_made_again(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TVM's tracker has a queue of one, so many clients at once lose connections."""
+    monkeypatch.setattr(protocol, "_GREETING_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def pass_on_the_second() -> None:
+            there = socket.create_connection(("127.0.0.1", port))
+            with there, listener.accept()[0], listener.accept()[0] as client:
+                client.sendall(exchanged(there, client.recv(4), 4))
+                client.sendall(exchanged(there, client.recv(1024), 4))
+                client.sendall(there.recv(1024))
+
+        thread = threading.Thread(target=pass_on_the_second)
+        thread.start()
+        assert at(listener.getsockname()[1]).kinds() == at(port).kinds()
+        thread.join()
+
+
+def exchanged(there: socket.socket, text: bytes, count: int) -> bytes:
+    there.sendall(text)
+    return there.recv(count)
+
+
 def test_a_tracker_that_says_nothing_is_an_error_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "_ANSWER_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as listener:
