@@ -157,7 +157,9 @@ const std::uint8_t* PictureFitter::Plan::unpacked_row(const Picture& picture, in
 Status PictureFitter::fit(const Picture& picture, std::span<std::byte> frame) {
   if (Status status = check(picture); !status.ok()) return status;
   Result<Picture> pixels = decoded(picture);
-  return pixels.ok() ? fit_pixels(*pixels, frame) : pixels.status();
+  if (!pixels.ok()) return pixels.status();
+  pixels_ = *pixels;
+  return fit_pixels(pixels_, frame);
 }
 
 Result<Picture> PictureFitter::decoded(const Picture& picture) {

@@ -43,6 +43,10 @@ class PictureFitter {
   /// pictures' size or format changes. One thread at a time.
   Status fit(const Picture& picture, std::span<std::byte> frame);
 
+  /// The last picture that was fitted, decoded and upright; valid until its lease ends or the next
+  /// picture is fitted.
+  [[nodiscard]] const Picture& pixels() const { return pixels_; }
+
   /// Where the last picture lies in its frame.
   [[nodiscard]] const Placement& placement() const;
 
@@ -61,8 +65,9 @@ class PictureFitter {
   Preprocess preprocess_;
   std::uint64_t most_pixels_;
   std::unique_ptr<Plan> plan_;
-  std::optional<JpegCodec> jpeg_;   // opened with the first JPEG
-  std::optional<PngDecoder> png_;   // opened with the first PNG
+  std::optional<JpegCodec> jpeg_;  // opened with the first JPEG
+  std::optional<PngDecoder> png_;  // opened with the first PNG
+  Picture pixels_;
   std::vector<std::byte> upright_;  // pixels of a JPEG or PNG, turned, or of a BMP
 };
 

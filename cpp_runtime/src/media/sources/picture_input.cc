@@ -5,10 +5,22 @@
 #include <utility>
 
 #include "base/out_of_memory.h"
+#include "media/pictures/picture_copier.h"
 #include "media/pictures/picture_fitter.h"
 #include "media/sources/stop_interval.h"
 
 namespace edgepipe {
+
+/// The copies of the picture in a slot.
+struct PictureInput::SlotCopies {
+  struct Made {
+    Copy copy;
+    std::vector<std::byte> pixels;  // keeps its memory for the next picture
+  };
+  std::vector<std::unique_ptr<Made>> made;  // one of each reduction
+  std::vector<int> reductions;              // by reader; 0: no copy
+  std::vector<const Copy*> of_reader;       // null: no copy
+};
 
 /// The first stage of a network, or its fallback, preceded by fitting its pictures.
 class PictureInput::FittingStage final : public Stage {
@@ -49,7 +61,8 @@ class PictureInput::FittingStage final : public Stage {
   std::vector<std::span<std::byte>> frames_;  // by slot
 };
 
-PictureInput::PictureInput(std::unique_ptr<PictureFitter> fitter) : fitter_(std::move(fitter)) {}
+PictureInput::PictureInput(std::unique_ptr<PictureFitter> fitter)
+    : fitter_(std::move(fitter)), copier_(std::make_unique<PictureCopier>()) {}
 
 PictureInput::~PictureInput() = default;
 
@@ -101,6 +114,7 @@ void PictureInput::make_slot(std::size_t slot) {
   waiting_.resize(slot + 1);
   damaged_.resize(slot + 1);
   placements_.resize(slot + 1);
+  copied_.resize(slot + 1);
 }
 
 Result<bool> PictureInput::lend(const InputFrame& frame, const std::atomic<bool>& stop) {
@@ -139,9 +153,75 @@ Status PictureInput::fit(std::size_t slot, std::span<std::byte> frame) {
   const bool bad = status.code() == Code::kCorrupt || status.code() == Code::kOutOfMemory;
   const bool skip = bad && source_->live();
   damaged_[slot] = skip ? 1 : 0;
-  if (status.ok()) placements_[slot] = fitter_->placement();
+  SlotCopies& copies = copied_[slot];
+  std::ranges::fill(copies.of_reader, nullptr);
+  if (status.ok()) {
+    placements_[slot] = fitter_->placement();
+    // Without memory for a copy, the frame continues without it.
+    static_cast<void>(or_out_of_memory([&] {
+      make_copies(fitter_->pixels(), copies);
+      return Status();
+    }));
+  }
   if (status.ok() || skip) return {};
   return status.with_context(source_->description());
+}
+
+PictureInput::Copies& PictureInput::add_copies(std::uint64_t most_pixels) {
+  MutexLock lock(mutex_);
+  readers_.push_back(std::make_unique<Copies>(*this, readers_.size(), most_pixels));
+  return *readers_.back();
+}
+
+/// Runs on the first stage's thread, which has just fitted `pixels` and still holds their lease.
+void PictureInput::make_copies(const Picture& pixels, SlotCopies& into) {
+  {
+    MutexLock lock(mutex_);
+    into.reductions.assign(readers_.size(), 0);
+    into.of_reader.assign(readers_.size(), nullptr);
+    for (const std::unique_ptr<Copies>& reader : readers_) {
+      if (!reader->take_turn()) continue;
+      into.reductions[reader->index_] =
+          PictureCopier::reduction(pixels.width, pixels.height, reader->most_pixels_);
+    }
+  }
+  // A copy of an earlier picture is one of this picture once it is made again.
+  for (const std::unique_ptr<SlotCopies::Made>& made : into.made) made->copy.reduction = 0;
+  const auto copy_of = [&](int reduction) -> const Copy* {
+    const auto has = [](int wanted) {
+      return [wanted](const auto& made) { return made->copy.reduction == wanted; };
+    };
+    if (const auto same = std::ranges::find_if(into.made, has(reduction));
+        same != into.made.end()) {
+      return &(*same)->copy;
+    }
+    auto free = std::ranges::find_if(into.made, has(0));
+    if (free == into.made.end()) {
+      into.made.push_back(std::make_unique<SlotCopies::Made>());
+      free = into.made.end() - 1;
+    }
+    SlotCopies::Made& made = **free;
+    made.copy.reduction = 0;
+    made.copy.picture = copier_->copy(pixels, reduction, made.pixels);
+    made.copy.reduction = reduction;
+    return &made.copy;
+  };
+  for (std::size_t reader = 0; reader < into.reductions.size(); ++reader) {
+    if (into.reductions[reader] > 0) into.of_reader[reader] = copy_of(into.reductions[reader]);
+  }
+}
+
+bool PictureInput::Copies::take_turn() {
+  std::uint64_t asked = asked_;
+  do {
+    if (asked == 0) return false;
+  } while (asked != kAll && !asked_.compare_exchange_weak(asked, asked - 1));
+  return true;
+}
+
+const PictureInput::Copy* PictureInput::Copies::of(const OutputFrame& frame) const {
+  const std::vector<const Copy*>& of_reader = input_.copied_[frame.slot()].of_reader;
+  return index_ < of_reader.size() ? of_reader[index_] : nullptr;
 }
 
 }  // namespace edgepipe

@@ -277,6 +277,113 @@ TEST_F(PictureInputTest, ADamagedPictureOfAFileEndsTheRunAndNamesTheSource) {
   EXPECT_THAT(status.message(), HasSubstr("stage 0 'head' at frame 0: numbers: "));
 }
 
+// ---- copies for those who show pictures
+
+/// The gray value of a frame's copy in all channels of all pixels; -1: no copy.
+int value_of(const PictureInput::Copy* copy) {
+  if (copy == nullptr) return -1;
+  const std::span<const std::byte> bytes = copy->picture.bytes;
+  EXPECT_EQ(copy->picture.format, PixelFormat::kRgb);
+  EXPECT_EQ(bytes.size(), 12u);
+  EXPECT_THAT(bytes, Each(bytes[0]));
+  return static_cast<int>(bytes[0]);
+}
+
+TEST_F(PictureInputTest, AReaderGetsCopiesOfAsManyPicturesAsItAsksFor) {
+  ASSERT_TRUE(start(copy, std::make_unique<Numbers>(driver_, 100)).ok());
+  PictureInput::Copies& copies = input_->add_copies(1 << 20);
+  std::vector<int> values;
+  const auto run = [&](int frames) {
+    for (int frame = 0; frame < frames; ++frame) {
+      ASSERT_TRUE(send().ok());
+      const Result<OutputFrame> finished = pipeline_->next(soon());
+      ASSERT_TRUE(finished.ok());
+      values.push_back(value_of(copies.of(*finished)));
+    }
+  };
+  run(2);
+  copies.ask(3);
+  run(5);
+  copies.ask(PictureInput::Copies::kAll);
+  run(3);
+  copies.ask(0);
+  run(1);
+  EXPECT_THAT(values, ElementsAre(-1, -1, 3, 4, 5, -1, -1, 8, 9, 10, -1));
+}
+
+TEST_F(PictureInputTest, FramesInFlightKeepTheirOwnCopiesAfterTheDriverHasTheBufferAgain) {
+  ASSERT_TRUE(start(copy, std::make_unique<Numbers>(driver_, 2)).ok());
+  PictureInput::Copies& copies = input_->add_copies(1 << 20);
+  copies.ask(PictureInput::Copies::kAll);
+  ASSERT_TRUE(send().ok());
+  const Result<OutputFrame> first = pipeline_->next(soon());
+  ASSERT_TRUE(send().ok());
+  const Result<OutputFrame> second = pipeline_->next(soon());
+  ASSERT_TRUE(first.ok() && second.ok());
+  driver_->overwrite(0, 77);
+  driver_->overwrite(1, 77);
+  EXPECT_EQ(value_of(copies.of(*first)), 1);
+  EXPECT_EQ(value_of(copies.of(*second)), 2);
+}
+
+TEST_F(PictureInputTest, ReadersShareACopyOfOneSizeAndMayComeAtAnyTime) {
+  ASSERT_TRUE(start(copy, std::make_unique<Numbers>(driver_, 10)).ok());
+  PictureInput::Copies& page = input_->add_copies(1 << 20);
+  page.ask(PictureInput::Copies::kAll);
+  ASSERT_TRUE(send().ok());
+  const Result<OutputFrame> early = pipeline_->next(soon());
+  ASSERT_TRUE(early.ok());
+  PictureInput::Copies& stream = input_->add_copies(1 << 22);
+  PictureInput::Copies& idle = input_->add_copies(1 << 20);
+  EXPECT_EQ(stream.of(*early), nullptr);
+  stream.ask(1);
+  ASSERT_TRUE(send().ok());
+  const Result<OutputFrame> frame = pipeline_->next(soon());
+  ASSERT_TRUE(frame.ok());
+  EXPECT_EQ(value_of(page.of(*frame)), 2);
+  EXPECT_EQ(page.of(*frame), stream.of(*frame));
+  EXPECT_EQ(idle.of(*frame), nullptr);
+}
+
+TEST_F(PictureInputTest, NoPictureAllocatesWhileCopiesAreMade) {
+  ASSERT_TRUE(start(copy, std::make_unique<Numbers>(driver_, 1000)).ok());
+  input_->add_copies(1 << 20).ask(PictureInput::Copies::kAll);
+  const auto run = [&](int frames) {
+    for (int frame = 0; frame < frames; ++frame) {
+      ASSERT_TRUE(send().ok());
+      ASSERT_TRUE(pipeline_->next(soon()).ok());
+    }
+  };
+  run(10);
+  const long before = conformance::allocation_count();
+  run(100);
+  EXPECT_EQ(conformance::allocation_count() - before, 0);
+}
+
+TEST_F(PictureInputTest, TheCopyStaysWhenTheFallbackRunsTheFrameAgain) {
+  const auto broken = [](Buffers, Buffers) { return Status(Code::kDevice, "gone"); };
+  ASSERT_TRUE(start(broken, std::make_unique<Numbers>(driver_, 1), copy).ok());
+  PictureInput::Copies& copies = input_->add_copies(1 << 20);
+  copies.ask(1);
+  ASSERT_TRUE(send().ok());
+  const Result<OutputFrame> frame = pipeline_->next(soon());
+  ASSERT_TRUE(frame.ok()) << frame.status().message();
+  EXPECT_EQ(value_of(copies.of(*frame)), 1);
+}
+
+TEST_F(PictureInputTest, ADamagedPictureHasNoCopy) {
+  if (const std::string why = testing::jpeg_lacks(); !why.empty()) GTEST_SKIP() << why;
+  ASSERT_TRUE(start(copy, std::make_unique<Numbers>(driver_, 2, true, 2)).ok());
+  PictureInput::Copies& copies = input_->add_copies(1 << 20);
+  copies.ask(PictureInput::Copies::kAll);
+  for (const int value : {1, -1}) {
+    ASSERT_TRUE(send().ok());
+    const Result<OutputFrame> frame = pipeline_->next(soon());
+    ASSERT_TRUE(frame.ok()) << frame.status().message();
+    EXPECT_EQ(value_of(copies.of(*frame)), value);
+  }
+}
+
 TEST(PictureInput, AGraphOfSeveralInputsIsRefused) {
   Graph graph = testing::chain({testing::affine(1)});
   graph.tensors.push_back({.name = "second", .bytes = 8});
