@@ -3,15 +3,12 @@
 #include <gst/video/gstvideofilter.h>
 #include <gst/video/video.h>
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
-#include <optional>
 #include <string>
 
 #include "frame_results.h"
-#include "painter.h"
+#include "media/pictures/painter.h"
 
 struct GstEdgepipeOverlay {
   GstVideoFilter parent;
@@ -128,21 +125,21 @@ void draw_region(Painter& painter, GstVideoRegionOfInterestMeta* region, const S
 }
 
 GstFlowReturn draw(GstVideoFilter* filter, GstVideoFrame* frame) {
-  const int shorter = std::min(GST_VIDEO_FRAME_WIDTH(frame), GST_VIDEO_FRAME_HEIGHT(frame));
+  const DrawingSizes sizes =
+      drawing_sizes(GST_VIDEO_FRAME_WIDTH(frame), GST_VIDEO_FRAME_HEIGHT(frame));
   GST_OBJECT_LOCK(filter);
   const GstEdgepipeOverlay* const overlay = overlay_of(filter);
   const int chosen = static_cast<int>(overlay->line_width);
-  const Style style{.line_width = chosen > 0 ? chosen : std::max(1, (shorter + 150) / 300),
+  const Style style{.line_width = chosen > 0 ? chosen : sizes.line,
                     .names = overlay->names != FALSE,
                     .scores = overlay->scores != FALSE};
   GST_OBJECT_UNLOCK(filter);
   Painter painter(canvas_of(frame));
-  const int scale = std::max(1, (shorter + 180) / 360);
   gpointer next = nullptr;
   while (GstMeta* const meta = gst_buffer_iterate_meta_filtered(
              frame->buffer, &next, GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE)) {
     auto* const region = static_cast<GstVideoRegionOfInterestMeta*>(static_cast<gpointer>(meta));
-    draw_region(painter, region, style, scale);
+    draw_region(painter, region, style, sizes.letter);
   }
   return GST_FLOW_OK;
 }

@@ -1,8 +1,10 @@
-// Painter: boxes and names on a picture in memory, in any packed format of eight bits a channel.
+// Painter: boxes, names and dots on a picture in memory, in any packed format of eight bits a
+// channel.
 //
 //   Painter painter(canvas);
-//   painter.outline({.left = 10, .top = 20, .right = 90, .bottom = 60}, 2, class_colour(0));
-//   painter.label(10, 20, "person 0.87", 1, class_colour(0));
+//   const DrawingSizes sizes = drawing_sizes(canvas.width, canvas.height);
+//   painter.outline({10, 20, 90, 60}, sizes.line, class_colour(0));
+//   painter.label(10, 20, "person 0.87", sizes.letter, class_colour(0));
 //
 // Whatever is outside of the picture is left out.
 #pragma once
@@ -12,7 +14,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace edgepipe::gstreamer {
+namespace edgepipe {
 
 /// Borrowed memory of a picture. `channels` are the offsets of red, green and blue in a pixel, all
 /// the same in a grey picture.
@@ -38,6 +40,16 @@ struct Colour {
 /// The class's colour, the same as in the pictures of `edgepipe run` and on the live page.
 Colour class_colour(int label_index);
 
+/// What suits a picture, in pixels: the width of a box's line and of a letter's pixels, and a dot's
+/// radius.
+struct DrawingSizes {
+  int line = 1;
+  int letter = 1;
+  int dot = 2;
+};
+
+DrawingSizes drawing_sizes(int picture_width, int picture_height);
+
 /// Pixels from left-top to before right-bottom.
 struct Area {
   int left = 0;
@@ -52,6 +64,12 @@ class Painter {
 
   void fill(const Area& area, Colour colour);
 
+  /// Each pixel becomes the mean of itself and `colour`.
+  void tint(const Area& area, Colour colour);
+
+  /// A filled circle.
+  void dot(int x, int y, int radius, Colour colour);
+
   /// The inner border of an area, `line` pixels wide.
   void outline(const Area& area, int line, Colour colour);
 
@@ -60,8 +78,13 @@ class Painter {
   /// ASCII become '?'.
   void label(int left, int top, std::string_view text, int scale, Colour colour);
 
+  /// What label() fills, perhaps beyond the picture's right and lower edge.
+  [[nodiscard]] Area label_area(int left, int top, std::string_view text, int scale) const;
+
  private:
+  [[nodiscard]] Area within(const Area& area) const;
+
   Canvas canvas_;
 };
 
-}  // namespace edgepipe::gstreamer
+}  // namespace edgepipe

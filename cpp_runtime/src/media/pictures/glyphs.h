@@ -2,13 +2,13 @@
 //
 //   const bool ink = (kGlyphs[letter - ' '] >> (34 - (5 * row + column)) & 1) != 0;
 //
-// Drawn for this overlay, so that it needs neither a font file nor a library that renders text.
+// Drawn for these pictures, so that it needs neither a font file nor a library that renders text.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
-namespace edgepipe::gstreamer {
+namespace edgepipe {
 
 inline constexpr int kGlyphWidth = 5;   // pixels
 inline constexpr int kGlyphHeight = 7;  // the same
@@ -31,4 +31,4 @@ inline constexpr std::array<std::uint64_t, 95> kGlyphs = {
     0x088441082, 0x108421084, 0x208411088, 0x0009ac800,
 };
 
-}  // namespace edgepipe::gstreamer
+}  // namespace edgepipe
