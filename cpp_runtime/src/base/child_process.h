@@ -51,6 +51,9 @@ class ChildProcess {
   /// Blocks until it has ended. kDeadline; kCorrupt with its last message unless it exited with 0.
   Status wait(Clock::time_point deadline);
 
+  /// The end of what it wrote to its standard error; what it writes later is lost.
+  std::string words() { return words_->text(); }
+
  private:
   ChildProcess(int id, std::string name, FileDescriptor output, std::unique_ptr<LastWords> words)
       : id_(id), name_(std::move(name)), output_(std::move(output)), words_(std::move(words)) {}

@@ -47,6 +47,11 @@ void LastWords::finish() {
   if (thread_) thread_->join();
 }
 
+std::string LastWords::text() {
+  finish();
+  return end_;
+}
+
 std::string LastWords::last_line() {
   finish();
   const std::size_t last = end_.find_last_not_of('\n');

@@ -33,6 +33,9 @@ class LastWords {
   /// lost. Does not wait for writers.
   std::string last_line();
 
+  /// Everything that is kept: at least the last 4096 bytes. As last_line() otherwise.
+  std::string text();
+
  private:
   LastWords(FileDescriptor reader, FileDescriptor writer)
       : reader_(std::move(reader)), writer_(std::move(writer)) {}

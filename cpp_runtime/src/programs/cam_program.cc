@@ -28,6 +28,7 @@
 #include "programs/output_file.h"
 #include "programs/session_options.h"
 #include "programs/session_program.h"
+#include "programs/stream_output.h"
 #include "web/live_page.h"
 
 namespace edgepipe::programs {
@@ -56,6 +57,7 @@ struct Options : SessionOptions {
   double source_timeout_s = -1;  // -1: the source's default
   double give_up_s = 0;
   MqttReports::Options mqtt;
+  VideoStream::Options stream;
 };
 
 // ---- arguments
@@ -193,6 +195,7 @@ OptionTable option_table(Options& options) {
       .flag("--home-assistant",
             "describe the figures, results and each class of --labels as sensors to Home Assistant",
             to_true(options.mqtt.home_assistant));
+  add_stream_options(table, options.stream);
   table.section("how to run it");
   add_session_options(table, options);
   table.epilogue("example\n  edgepipe-cam nanodet.edgepipe --camera /dev/video0\n");
@@ -212,6 +215,7 @@ std::string check(Options& options) {
        mqtt.results_per_second != unused.results_per_second)) {
     return "--mqtt-topic, --mqtt-login, --mqtt-tls, --mqtt-rate and --home-assistant need --mqtt";
   }
+  if (std::string error = check_stream_options(options.stream); !error.empty()) return error;
   if (options.headless && !options.jsonl) options.jsonl = "-";
   options.session.takes_pictures = true;
   options.session.live = options.camera || (options.source && is_network_address(*options.source));
@@ -300,7 +304,7 @@ Status write_frame(const std::filesystem::path& path, const Preprocess& preproce
   return write_file(path, content);
 }
 
-/// Where finished frames go: lines, recording, page.
+/// Where finished frames go: lines, recording, page, stream.
 class Results {
  public:
   Results(Session& session, const Options& options) : session_(session), options_(options) {}
@@ -322,6 +326,7 @@ class Results {
 
   void show_on(LivePage* page) { page_ = page; }
   void report_to(MqttReports* reports) { reports_ = reports; }
+  void stream_to(StreamOutput* stream) { stream_ = stream; }
 
   /// Frames whose picture could not be decoded.
   [[nodiscard]] std::uint64_t damaged() const { return damaged_; }
@@ -340,8 +345,10 @@ class Results {
     if (page_ != nullptr) {
       page_->publish(frame.id(), pixels, postprocessor.json_line(frame, *seen, source));
     }
-    const std::string line = postprocessor.json_line(
-        frame, postprocessor.in_picture(*seen, session_.pictures().placement(frame)), source);
+    const FrameResult in_picture =
+        postprocessor.in_picture(*seen, session_.pictures().placement(frame));
+    if (stream_ != nullptr) stream_->take(frame, in_picture);
+    const std::string line = postprocessor.json_line(frame, in_picture, source);
     if (reports_ != nullptr) reports_->result(line);
     Status status;
     if (lines_.valid()) status = write_all(lines_, line + "\n", *options_.jsonl);
@@ -364,11 +371,13 @@ class Results {
   FileDescriptor recorded_lines_;
   LivePage* page_ = nullptr;
   MqttReports* reports_ = nullptr;
+  StreamOutput* stream_ = nullptr;
   std::atomic<std::uint64_t> damaged_{0};  // the page's thread reads it
 };
 
 /// What the page's "statistics" event and `edgepipe top` show.
-std::string statistics_json(Session& session, const PictureSource& source) {
+std::string statistics_json(Session& session, const PictureSource& source,
+                            const StreamOutput* stream) {
   const SourceCounters counters = source.counters();
   auto all = nlohmann::ordered_json::parse(live_figures(
       session.bundle().manifest().name, session.device_name(), session.pipeline().statistics()));
@@ -381,6 +390,7 @@ std::string statistics_json(Session& session, const PictureSource& source) {
                    {"reconnects", counters.reconnects},
                    {"outage_s", static_cast<double>(counters.outage.count()) / 1e3},
                    {"fault", source.fault()}};
+  if (stream != nullptr) all["stream"] = stream->json();
   return all.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -424,7 +434,17 @@ int run(const Options& options) {
   Results results(session, options);
   if (Status status = results.open(); !status.ok()) return report_failure(kProgram, status);
 
-  const auto figures = [&] { return statistics_json(session, source); };
+  std::unique_ptr<StreamOutput> stream;
+  if (!options.stream.destination.empty()) {
+    VideoStream::Options stream_options = options.stream;
+    stream_options.on_fault = report;
+    Result<std::unique_ptr<StreamOutput>> started = StreamOutput::open(stream_options, session);
+    if (!started.ok()) return report_failure(kProgram, started.status());
+    stream = *std::move(started);
+    results.stream_to(stream.get());
+  }
+
+  const auto figures = [&] { return statistics_json(session, source, stream.get()); };
   const auto live = LiveStatistics::start(figures, {});
   std::unique_ptr<LivePage> page;
   if (!options.headless) {
@@ -434,6 +454,7 @@ int run(const Options& options) {
                            .pipeline = session.pipeline().statistics(),
                            .source = source.counters(),
                            .damaged = results.damaged(),
+                           .stream = stream ? std::optional(stream->counters()) : std::nullopt,
                            .temperatures = read_temperatures()});
     };
     Result<std::unique_ptr<LivePage>> started =
@@ -468,6 +489,7 @@ int run(const Options& options) {
   manager->stopping();
   page.reset();
   reports.reset();
+  if (stream) stream->finish();
   status = write_trace(status, session, options);
 
   const PipelineStatistics statistics = session.pipeline().statistics();
@@ -481,6 +503,7 @@ int run(const Options& options) {
                  " of them damaged), " + std::to_string(counters.dropped) + " dropped, " +
                  std::to_string(counters.missed) + " missed, " + std::to_string(counters.silences) +
                  " silences, " + std::to_string(counters.reconnects) + " reconnects");
+  if (stream) print_line(stderr, stream->account());
   return status.ok() ? kOk : report_failure(kProgram, status);
 }
 

@@ -159,6 +159,19 @@ void add_source(Exposition& out, const SourceCounters& source, std::uint64_t dam
              static_cast<double>(source.outage.count()) / 1e3);
 }
 
+void add_stream(Exposition& out, const StreamCounters& stream) {
+  out.single("edgepipe_stream_sent_total", kCounter,
+             "Frames of the video stream given to ffmpeg, repeated ones too.", stream.sent);
+  out.single("edgepipe_stream_dropped_total", kCounter,
+             "Frames of the video stream dropped because ffmpeg or the server did not take them.",
+             stream.dropped);
+  out.single("edgepipe_stream_reconnects_total", kCounter,
+             "Times that the video stream worked again after it had failed.", stream.reconnects);
+  out.single("edgepipe_stream_outage_seconds", kGauge,
+             "Time since the video stream has failed; 0 while it works.",
+             static_cast<double>(stream.outage.count()) / 1e3);
+}
+
 void add_process(Exposition& out) {
   timespec used{};
   if (::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0) {
@@ -242,6 +255,7 @@ std::string metrics_text(const Measured& measured) {
   add_frames(out, measured.pipeline);
   add_stages(out, measured.pipeline.stages);
   add_source(out, measured.source, measured.damaged);
+  if (measured.stream) add_stream(out, *measured.stream);
   if (!measured.temperatures.empty()) {
     out.family("edgepipe_temperature_celsius", kGauge, "Temperatures that the kernel shows.");
     for (const Temperature& one : measured.temperatures) {

@@ -9,11 +9,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "edgepipe/picture_source.h"
 #include "edgepipe/pipeline_statistics.h"
+#include "media/sinks/video_stream.h"
 
 namespace edgepipe {
 
@@ -34,6 +36,7 @@ struct Measured {
   PipelineStatistics pipeline;
   SourceCounters source;
   std::uint64_t damaged = 0;  // pictures that could not be decoded
+  std::optional<StreamCounters> stream = {};
   std::vector<Temperature> temperatures;
 };
 

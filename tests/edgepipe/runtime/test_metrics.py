@@ -7,6 +7,7 @@ import urllib.request
 from pathlib import Path
 
 import cam_programs as cam
+import needs
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -32,9 +33,12 @@ def families(url, token=""):
 
 
 @pytest.fixture(scope="module")
-def running(bundle):
+def running(bundle, tmp_path_factory):
     """Return the families of a program after some frames, and some time later."""
-    with cam.serving(bundle, ["--source", "synthetic", "--rate", "100"]) as (url, _):
+    needs.installed("ffmpeg", "ffmpeg")
+    options = ["--source", "synthetic", "--rate", "100"]
+    options += ["--stream", str(tmp_path_factory.mktemp("live")), "--stream-size", "64x48"]
+    with cam.serving(bundle, options) as (url, _):
         end = time.monotonic() + 60
         found, content_type = families(url)
         while value(found, "edgepipe_frames_delivered") < 20 and time.monotonic() < end:
@@ -66,6 +70,14 @@ def test_frames_are_accounted_for(running):
         }
         assert frames.pop("submitted") == sum(frames.values())
         assert value(found, "edgepipe_source_captured") >= frames["delivered"] >= 20
+
+
+def test_the_streams_figures_are_there(running):
+    before, after = running
+    assert value(after, "edgepipe_stream_sent") >= value(before, "edgepipe_stream_sent")
+    for kind in ("dropped", "reconnects"):
+        assert value(after, f"edgepipe_stream_{kind}") >= 0
+    assert value(after, "edgepipe_stream_outage_seconds") == 0
 
 
 def test_counters_only_grow(running):

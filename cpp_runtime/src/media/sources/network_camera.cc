@@ -7,6 +7,7 @@
 
 #include "base/out_of_memory.h"
 #include "base/thread.h"
+#include "base/url_text.h"
 #include "edgepipe/picture_source.h"
 #include "media/sources/newest_picture.h"
 #include "media/sources/outage.h"
@@ -21,15 +22,6 @@ constexpr std::chrono::milliseconds kReconnect{1000};  // between two attempts
 constexpr std::string_view kAfterScheme = "://";
 constexpr std::array<std::string_view, 7> kSchemes = {"rtsp", "rtsps", "http", "https",
                                                       "rtmp", "srt",   "udp"};
-
-/// The address without a name and a password: rtsp://user:secret@door/1 is rtsp://door/1.
-std::string without_password(const std::string& url) {
-  const std::size_t host = url.find(kAfterScheme) + kAfterScheme.size();
-  const std::size_t end = std::min(url.find_first_of("/?#", host), url.size());
-  const std::size_t at = url.rfind('@', end);
-  if (at == std::string::npos || at < host) return url;
-  return url.substr(0, host) + url.substr(at + 1);
-}
 
 /// A camera that ffmpeg reads over the network. As V4l2Camera, it keeps the newest picture and is
 /// opened again when it fails.

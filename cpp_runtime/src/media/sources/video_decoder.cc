@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/seconds_text.h"
+#include "base/url_text.h"
 #include "edgepipe/sync.h"
 #include "media/pictures/pnm_header.h"
 
@@ -21,15 +22,6 @@ std::vector<std::string> command(const VideoDecoder::Options& options) {
   // For deeper colours (HDR, gray16), ffmpeg would produce 16 bits per channel.
   arguments.insert(arguments.end(), {"-f", "image2pipe", "-c:v", "ppm", "-pix_fmt", "rgb24", "-"});
   return arguments;
-}
-
-std::string replaced(std::string text, const std::string& part, const std::string& by) {
-  if (part.empty()) return text;
-  for (std::size_t at = text.find(part); at != std::string::npos;
-       at = text.find(part, at + by.size())) {
-    text.replace(at, part.size(), by);
-  }
-  return text;
 }
 
 }  // namespace
