@@ -26,8 +26,7 @@ PROGRAMS = [Path(sys.executable).parent / name for name in ("edgepipe-run", "edg
 def write_wheel(folder, files):
     """Write a wheel as scikit-build-core does, for this machine, with ``files`` by name."""
     platform = sysconfig.get_platform().replace("-", "_")
-    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    label = f"{python}-{python}-{platform}"
+    label = f"py3-none-{platform}"
     wheel = folder / f"{NAME}-{label}.whl"
     head = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\n"
     with zipfile.ZipFile(wheel, "w") as archive:
@@ -63,13 +62,32 @@ def test_the_tag_is_a_glibc_that_has_every_symbol_of_the_programs(tmp_path):
     assert done.returncode == 0, done.stderr
     (wheel,) = (tmp_path / "wheels").iterdir()
     assert f"{wheel.stat().st_size} bytes" in done.stdout
-    tag = re.search(r"-manylinux_2_(\d+)_(\w+)\.whl$", wheel.name)
+    tag = re.search(r"-py3-none-manylinux_2_(\d+)_(\w+)\.whl$", wheel.name)
     assert tag is not None, wheel.name
     assert (2, int(tag[1])) >= newest(files.values(), "GLIBC")
     with zipfile.ZipFile(wheel) as archive:
         for name, path in files.items():
             assert archive.read(name) == path.read_bytes(), f"{name} was changed"
         assert f"-manylinux_2_{tag[1]}_{tag[2]}\n" in archive.read(f"{INFO}/WHEEL").decode()
+
+
+def test_no_program_depends_on_a_version_of_python():
+    (info,) = SITE.parent.glob("edgepipe-*.dist-info")
+    assert "\nTag: py3-none-" in (info / "WHEEL").read_text()
+    extensions = [path for path in SITE.parent.glob("edgepipe/**/*.so") if "cpython" in path.name]
+    assert not extensions
+    for path in (LIBRARY, *PROGRAMS):
+        listed = ["readelf", "--wide", "--dyn-syms", path]
+        text = subprocess.run(listed, capture_output=True, text=True, check=True).stdout
+        assert not re.findall(r"UND (_?Py[A-Z_]\w*)", text), path
+        dynamic = ["readelf", "--wide", "--dynamic", path]
+        text = subprocess.run(dynamic, capture_output=True, text=True, check=True).stdout
+        assert "libpython" not in text
+        found = re.search(r"runpath: \[(.*)\]", text)
+        for folder in ("tvm_ffi", "tvm") if found else ():
+            for minor in range(11, 16):
+                place = f"/lib/python3.{minor}/site-packages/{folder}/lib"
+                assert f"$ORIGIN/..{place}" in found[1].split(":"), place
 
 
 def compile_library(source, output, *options):
