@@ -85,8 +85,15 @@ def find_runtime(architecture: str, given: Sequence[Path]) -> tuple[PayloadFile,
 
 
 def check_runtime(architectures: Sequence[str], given: Sequence[Path]) -> None:
-    """Raise ``DeployError`` if ``edgepipe-run`` is there for none of these architectures."""
-    known = [name for name in architectures if name in _BUILD_FOLDERS]
+    """Raise ``DeployError`` if ``edgepipe-run`` is there for none of these architectures.
+
+    This machine's own does not count unless it is among ``given``: every bundle also has kernels
+    for development machines, and every installation has that program.
+    """
+    boards = {name for name in architectures if name in _BUILD_FOLDERS}
+    if len(boards) > 1 and not given:
+        boards -= {"x86_64"}
+    known = sorted(boards)
     missing = []
     for architecture in known:
         try:

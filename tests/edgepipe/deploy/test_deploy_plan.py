@@ -134,6 +134,20 @@ def test_missing_programs_are_reported_before_the_board_is_contacted(make_bundle
         payload.check_runtime(("unknown",), ())  # the board's architecture is compared later
 
 
+def test_this_machines_own_program_is_none_for_the_board(tmp_path):
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    (scripts / "edgepipe-run").write_bytes(b"\x7fELF\x02\x01" + bytes(12) + b"\x3e\0")
+    with (
+        mock.patch("edgepipe.resources.folder", lambda name: tmp_path / name),
+        mock.patch("edgepipe.resources.board_folder", lambda _: None),
+        mock.patch("sysconfig.get_path", lambda _: str(scripts)),
+    ):
+        with pytest.raises(DeployError, match="no program for aarch64 boards"):
+            payload.check_runtime(("aarch64", "x86_64"), ())
+        payload.check_runtime(("x86_64",), ())
+
+
 DIGITS = "9" * 5000
 NESTED = "[" * 100_000
 
