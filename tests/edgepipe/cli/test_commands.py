@@ -1,6 +1,7 @@
 """Commands import what they need and no more: help needs no TVM, and boards are served without."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -75,6 +76,21 @@ def imported_by(*arguments):
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["nonsense"], []])
 def test_help_and_version_import_neither_numpy_nor_opencv_nor_tvm(arguments):
     assert not imported_by(*arguments) & {*BUILDERS, "numpy", "cv2"}
+
+
+@pytest.mark.parametrize("argument", ["--version", "--help"])
+def test_help_and_version_take_less_than_a_third_of_a_second(argument):
+    # Seconds of the processor, because other tests run beside this one; the best of five.
+    assert min(processor_seconds(argument) for _ in range(5)) < 0.3
+
+
+def processor_seconds(*arguments):
+    command = [sys.executable, "-m", "edgepipe", *arguments]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0
+    return used.ru_utime + used.ru_stime
 
 
 @pytest.mark.parametrize("command", SERVES_BOARDS)
