@@ -12,7 +12,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe edgepipe_runtime vta_stages vta_rtl cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime bench-split bench-deploy soak docs packages clean help
+.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime bench-split bench-deploy soak docs container container-ci packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
@@ -27,6 +27,7 @@ help:
 	@echo "make fuzz            libFuzzer and atheris on readers of untrusted input; FUZZ_SECONDS=60 for each target"
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy, shellcheck"
 	@echo "make docs            the documentation as a site, in build/site; warnings are errors"
+	@echo "make container       a container image with edgepipe installed; make container-ci: one with what builds and tests need"
 	@echo "make bench-accuracy  int8 against float: Fashion-MNIST, NanoDet's boxes, networks of packages beside onnxruntime's int8"
 	@echo "make bench-arm       first convolutions on one and two cores, compared with onnxruntime's int8"
 	@echo "make bench-build     time and memory of \`edgepipe build\` for ResNet-18 and NanoDet"
@@ -184,6 +185,19 @@ lint: $(VENV)/.installed
 docs: $(VENV)/.installed
 	NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict --quiet
 	@echo "to read it: python3 -m http.server --directory build/site --bind 127.0.0.1"
+
+# Images edgepipe and edgepipe-ci, by the first of these three that is installed (docs/guides/containers.md).
+CONTAINER ?= $(shell for each in podman buildah docker; do command -v $$each && break; done)
+CONTAINER_OPTIONS ?=
+
+container: TARGET = host
+container: IMAGE = edgepipe
+container-ci: TARGET = ci
+container-ci: IMAGE = edgepipe-ci
+
+container container-ci:
+	@[ -n "$(CONTAINER)" ] || { echo "found no podman, buildah or docker, expected one of them: apt-get install podman" >&2; exit 1; }
+	$(CONTAINER) build $(CONTAINER_OPTIONS) --target $(TARGET) --file Containerfile --tag $(IMAGE) .
 
 format: $(VENV)/.installed
 	$(VENV)/bin/ruff check --fix-only . && $(VENV)/bin/ruff format .
