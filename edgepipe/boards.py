@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,7 +89,8 @@ class ArmTiming:
 class Board:
     """A board: its CPU cores, and the accelerator that its bitstream contains.
 
-    ``cores`` is 0 if it is only known at run time. ``bitstream`` is a path in the manifest of known
+    ``cores`` is 0 if it is only known at run time. ``compatible`` has strings by which Linux's
+    device tree names this board and no other. ``bitstream`` is a path in the manifest of known
     bitstreams, empty if none was published. ``timing`` contains values measured on the board, or
     estimates. It influences how programs are tiled, never what they compute. Together with
     ``arm_timing`` it decides which device runs depthwise convolutions, if the slots of the pipeline
@@ -108,6 +109,7 @@ class Board:
     timing: CostModel = field(default_factory=CostModel)
     arm_timing: ArmTiming = ArmTiming()
     dma_bytes: int = 128 << 20
+    compatible: tuple[str, ...] = ()
     threads: Threads = Threads()
 
     @property
@@ -187,6 +189,12 @@ def architectures(board: Board) -> tuple[str, ...]:
 def names() -> tuple[str, ...]:
     """Return the names of the boards that edgepipe knows, sorted."""
     return tuple(sorted(path.stem for path in resources.folder("board").glob("*.toml")))
+
+
+def of_device_tree(compatible: Sequence[str]) -> str:
+    """Return the name of the known board that a device tree's ``compatible`` list names, or ""."""
+    known = {string: name for name in names() for string in load(name).compatible}
+    return next((known[string] for string in compatible if string in known), "")
 
 
 def load(name_or_path: str) -> Board:

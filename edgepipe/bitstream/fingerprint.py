@@ -1,6 +1,7 @@
 """Compare a bundle's fingerprint with a board; each kind of mismatch has its own exit code.
 
-Fingerprints are compared three times: when a bundle is built (the board's file against the
+The board's name is compared with the device tree's, which no record is needed for. Fingerprints
+are compared three times: when a bundle is built (the board's file against the
 published bitstream that it names), before a deploy switches (the bundle against the board's record
 of the programmed bitstream), and when a bundle is loaded to run (fingerprint.h, with the same exit
 codes).
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgepipe import __version__
+from edgepipe import __version__, boards
 from edgepipe.bitstream.manifest import BitstreamManifest
 from edgepipe.bitstream.record import BitstreamRecord
 from edgepipe.boards import Board
@@ -19,6 +20,7 @@ from edgepipe.errors import FingerprintError
 
 # The exit codes of the command line.
 EXIT_CODES = {
+    "board": 10,
     "configuration": 10,
     "encoding revision": 11,
     "clock": 12,
@@ -64,6 +66,23 @@ def check_programmed(fingerprint: Fingerprint, record: BitstreamRecord, host: st
         "the bundle was built for",
         "program the bundle's bitstream with `edgepipe bitstream install`, or build the bundle "
         "for this one",
+    )
+
+
+def check_machine(board: str, compatible: Sequence[str], host: str) -> None:
+    """Raise ``FingerprintError`` if the device tree names another board than the bundle's.
+
+    ``compatible`` is the device tree's list. Nothing is refused if it names no known board, or if
+    the bundle is for a board of the user's own.
+    """
+    found = boards.of_device_tree(compatible)
+    if not found or board not in boards.names() or not boards.load(board).compatible:
+        return
+    _refuse(
+        f"{host}: the device tree",
+        [("board", found, board)],
+        "the bundle was built for",
+        f"build the bundle for this board: --board {found}",
     )
 
 

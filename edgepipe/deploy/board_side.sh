@@ -23,13 +23,15 @@ unit_state() {
     [ -z "$1" ] || ! systemctl cat "$1" >/dev/null 2>&1 || systemctl is-active "$1" || true
 }
 
-# probe SYSTEM UNIT: facts about the board; changes nothing. SYSTEM is a prefix of /run, for tests.
+# probe SYSTEM UNIT: facts about the board; changes nothing. SYSTEM is a prefix of /run and /proc, for tests.
 probe() {
     record=$1/run/edgepipe/bitstream.json
     [ ! -r "$record" ] || echo "bitstream $(head -n 1 "$record")"
+    tree=$1/proc/device-tree/compatible
+    [ ! -r "$tree" ] || echo "compatible $(tr '\0' ' ' <"$tree")"
     echo "machine $(uname -m)"
     for tool in cat df find flock head ln mkdir mktemp mv readlink rm setsid sha256sum sort sync tail \
-        tar timeout; do
+        tar timeout tr; do
         command -v "$tool" >/dev/null || echo "missing $tool"
     done
     folder=$(folder_there "$root")

@@ -108,11 +108,11 @@ def deploy(
 ) -> Outcome:
     """Make ``source`` the current release on the board, or leave the board as it is.
 
-    Raises ``FingerprintError`` if the board is known to have a different bitstream from the one
-    that the bundle was built for. Raises ``DeployError`` if the board is unsuitable, another deploy
-    is in progress, the upload or the golden run fails, or the connection breaks. Raises
-    ``SignatureError`` if the board's policy refuses the bundle. After the lock has
-    been taken, the message also says which release is current.
+    Raises ``FingerprintError`` if it is known that the board is another one than that which the
+    bundle was built for, or that it has a different bitstream. Raises ``DeployError`` if the board
+    is unsuitable, another deploy is in progress, the upload or the golden run fails, or the
+    connection breaks. Raises ``SignatureError`` if the board's policy refuses the bundle. After the
+    lock has been taken, the message also says which release is current.
     """
     progress = progress or Silent()
     payload.check_runtime(source.manifest.architectures, options.runtimes)
@@ -200,9 +200,12 @@ def check_unit(unit: str) -> None:
 
 
 def _check_fingerprint(manifest: Manifest, facts: BoardFacts, host: str) -> None:
-    """Raise ``FingerprintError`` if the board's known bitstream does not match the bundle."""
+    """Raise ``FingerprintError`` if the board or its known bitstream does not match the bundle."""
     fingerprint.check_version(manifest.fingerprint, host)
-    if facts.bitstream and any(stage.kind == "vta" for stage in manifest.stages):
+    if not any(stage.kind == "vta" for stage in manifest.stages):
+        return
+    fingerprint.check_machine(manifest.board, facts.compatible, host)
+    if facts.bitstream:
         programmed = record.parse(facts.bitstream, f"{host}: bitstream.json")
         fingerprint.check_programmed(manifest.fingerprint, programmed, host)
 

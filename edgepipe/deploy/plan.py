@@ -21,7 +21,8 @@ _SUM = re.compile(r"([0-9a-f]{64})  releases/([^/]+)/(.+)")
 class BoardFacts:
     """What ``probe`` found.
 
-    ``unwritable`` is the folder that cannot be written, or empty. ``bitstream`` is the record of
+    ``unwritable`` is the folder that cannot be written, or empty. ``compatible`` is the device
+    tree's list of that name. ``bitstream`` is the record of
     the programmed bitstream, empty if there is none. ``unit`` is the state of the systemd unit,
     empty if the board has no such unit.
     """
@@ -32,6 +33,7 @@ class BoardFacts:
     free_bytes: int
     bitstream: str = ""
     unit: str = ""
+    compatible: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +99,7 @@ def parse_facts(text: str, host: str) -> BoardFacts:
         free_bytes=int(free[1]) * 1024,
         bitstream=first.get("bitstream", ""),
         unit=first.get("unit", ""),
+        compatible=tuple(first.get("compatible", "").split()),
     )
 
 

@@ -1,9 +1,12 @@
 #include "bundle/fingerprint.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "base/json_reader.h"
 #include "base/mapped_file.h"
+#include "base/sysfs.h"
+#include "bundle/known_boards.h"
 
 namespace edgepipe {
 namespace {
@@ -28,6 +31,30 @@ Status check_version(const Fingerprint& fingerprint) {
           "runtime version is " + std::string(kVersion) + ", the bundle was built by " +
               fingerprint.builder_version,
           "build the bundle again with this version, or run it with the version that built it"};
+}
+
+Status check_machine(const std::string& board, const std::string& path) {
+  const Result<std::string> list = read_attribute(path);
+  if (list.status().code() == Code::kNotFound) return {};
+  if (!list.ok()) return list.status();
+  const std::span<const KnownBoard> known = known_boards();
+  const auto named = [&board](const KnownBoard& other) { return other.name == board; };
+  if (std::none_of(known.begin(), known.end(), named)) return {};
+  std::string_view rest = *list;  // strings, each with a zero at its end
+  while (!rest.empty()) {
+    const std::string_view text = rest.substr(0, rest.find('\0'));
+    rest.remove_prefix(std::min(text.size() + 1, rest.size()));
+    const auto found = std::find_if(known.begin(), known.end(), [text](const KnownBoard& one) {
+      return one.compatible == text;
+    });
+    if (found == known.end()) continue;
+    if (found->name == board) return {};
+    const std::string name(found->name);
+    return {Code::kOtherConfiguration,
+            "the device tree: board is " + name + ", the bundle was built for " + board,
+            "build the bundle for this board, " + name};
+  }
+  return {};
 }
 
 Status check_logic_record(const Fingerprint& fingerprint, const std::string& path) {

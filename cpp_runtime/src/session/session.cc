@@ -69,7 +69,9 @@ Result<Session::Hardware> Session::open_hardware(const Bundle& bundle, const Opt
     return Status(Code::kInvalidArgument, "device '" + kind->name + "' cannot inject faults");
   }
   if (kind->programmable_logic) {
-    if (Status status = check_logic_record(fingerprint, kLogicRecord); !status.ok()) return status;
+    Status status = check_machine(bundle.manifest().board, kDeviceTree);
+    if (status.ok()) status = check_logic_record(fingerprint, kLogicRecord);
+    if (!status.ok()) return status;
   }
   Result<DeviceGroup> group = kind->open({.accelerator = bundle.manifest().accelerator,
                                           .indices = choice.indices,

@@ -90,6 +90,23 @@ TEST_F(FingerprintTest, EveryDifferenceHasItsExitCodeAndNamesBothValues) {
                  "bitstream is ultra96/two.bit, the bundle was built for ultra96/one.bit");
 }
 
+TEST_F(FingerprintTest, ABundleForAnotherKnownBoardIsRefused) {
+  const char tree[] = "avnet,ultra96-rev1\0avnet,ultra96\0xlnx,zynqmp";
+  std::ofstream(path_) << std::string(tree, sizeof tree);
+  const Status status = check_machine("zcu104", path_);
+  EXPECT_EQ(exit_code(status.code()), 10);
+  EXPECT_EQ(status.message(), "the device tree: board is ultra96, the bundle was built for zcu104");
+  EXPECT_EQ(status.hint(), "build the bundle for this board, ultra96");
+  EXPECT_TRUE(check_machine("ultra96", path_).ok());
+  EXPECT_TRUE(check_machine("my-board", path_).ok());
+}
+
+TEST_F(FingerprintTest, AMachineThatIsNoKnownBoardRefusesNoBoard) {
+  EXPECT_TRUE(check_machine("zcu104", path_).ok());
+  std::ofstream(path_) << "xlnx,zynqmp";
+  EXPECT_TRUE(check_machine("zcu104", path_).ok());
+}
+
 TEST_F(FingerprintTest, ABundleOfAnotherVersionIsRefused) {
   fingerprint_.builder_version = "0.0.9";
   expect_refused(check_version(fingerprint_), Code::kOtherVersion, 14,

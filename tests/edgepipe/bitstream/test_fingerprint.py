@@ -53,6 +53,39 @@ def test_every_difference_has_its_exit_code(field, found, exit_code, text):
     assert "edgepipe bitstream install" in caught.value.hint
 
 
+TREE = ("avnet,ultra96-rev1", "avnet,ultra96", "xlnx,zynqmp-zcu100-revC", "xlnx,zynqmp")
+
+
+def test_another_known_board_is_a_difference():
+    with pytest.raises(FingerprintError) as caught:
+        fingerprint.check_machine("zcu104", TREE, "host")
+    found = "host: the device tree: board is ultra96, the bundle was built for zcu104"
+    assert str(caught.value) == found
+    assert caught.value.hint == "build the bundle for this board: --board ultra96"
+    assert caught.value.exit_code == 10
+
+
+@pytest.mark.parametrize(
+    ("board", "tree"),
+    [
+        ("ultra96", TREE),
+        ("my-board", TREE),
+        ("host", TREE),
+        ("zcu104", ("xlnx,zynqmp",)),
+        ("zcu104", ()),
+    ],
+)
+def test_a_board_is_refused_only_if_both_names_are_known(board, tree):
+    fingerprint.check_machine(board, tree, "host")
+
+
+def test_every_known_board_with_an_accelerator_has_its_own_names_in_device_trees():
+    found = {name: boards.load(name).compatible for name in boards.names() if name != "host"}
+    assert all(found.values())
+    for name, strings in found.items():
+        assert {boards.of_device_tree([string]) for string in strings} == {name}
+
+
 def test_another_version_of_the_builder_is_a_difference():
     other = dataclasses.replace(WANTED, builder_version="0.0.9")
     with pytest.raises(FingerprintError, match=r"the bundle was built by 0\.0\.9") as caught:

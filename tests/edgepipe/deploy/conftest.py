@@ -80,7 +80,15 @@ def board(make_board):
 def make_bundle(tmp_path):
     """Return a function that writes a bundle and returns its path."""
 
-    def make(name="net.edgepipe", *, verdict="equal", architecture=None, stages=(), **files):
+    def make(
+        name="net.edgepipe",
+        *,
+        verdict="equal",
+        board="host",
+        architecture=None,
+        stages=(),
+        **files,
+    ):
         contents = {"verdict": verdict.encode(), "stages/0_arm/weights.bin": bytes(100_000)}
         contents |= {f"stages/0_arm/{name}.bin": content for name, content in files.items()}
         architecture = architecture or platform.machine()
@@ -90,7 +98,7 @@ def make_bundle(tmp_path):
             return Manifest(
                 format=FORMAT,
                 name="net",
-                board="host",
+                board=board,
                 architectures=(architecture,),
                 accelerator=Accelerator(),
                 fingerprint=Fingerprint.of(Accelerator(), bitstream="", builder_version="0.1.0"),

@@ -208,6 +208,22 @@ def test_a_damaged_or_missing_bitstream_is_not_programmed_at_boot(run, system):
     assert not programmed(system).exists()
 
 
+def test_a_deploy_to_another_board_is_refused_before_anything_is_sent(
+    board, system, make_bundle, options
+):
+    stage = Stage(name="v", kind="vta", folder="stages/0_vta", inputs=(), outputs=())
+    source = deployment.open_source(make_bundle(stages=(stage,), board="ultra96"))
+    settings = dataclasses.replace(options, system=str(system))
+    tree = system / "proc/device-tree/compatible"
+    tree.parent.mkdir(parents=True)
+    tree.write_bytes(b"xlnx,zynqmp-zcu104-revC\0xlnx,zynqmp-zcu104\0xlnx,zynqmp\0")
+    with pytest.raises(FingerprintError, match="board is zcu104, the bundle was built for ultra96"):
+        deployment.deploy(board.target(), source, settings)
+    assert not (board.root / "releases").exists()
+    tree.write_bytes(b"avnet,ultra96-rev1\0avnet,ultra96\0xlnx,zynqmp\0")
+    assert deployment.deploy(board.target(), source, settings).result == "deployed"
+
+
 def test_a_deploy_compares_the_record_before_it_changes_anything(
     run, board, system, make_bundle, options
 ):
