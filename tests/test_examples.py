@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import base64
 import ctypes
 import importlib.util
 import itertools
@@ -13,8 +14,10 @@ import sys
 import tomllib
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
+from nbclient import NotebookClient
 from needs import cpp_package
 
 import edgepipe
@@ -108,6 +111,31 @@ def test_board_camera_sees_the_dog(nanodet: Path, monkeypatch: pytest.MonkeyPatc
     printed = run_as_documented("examples/board_camera.py", {BUNDLE: nanodet})
     assert re.search(r"^frame 0: .*dog 0\.\d\d", printed, re.M), printed
     assert re.search(r"^\d+\.\d frames/s on simulator$", printed, re.M), printed
+
+
+def test_the_notebook_runs_in_jupyter(
+    nanodet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    (tmp_path / "nanodet.edgepipe").symlink_to(nanodet)
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures/dog.jpg").symlink_to(ROOT / "examples/calibration/dog.jpg")
+    notebook = nbformat.read(ROOT / "examples/board.ipynb", as_version=4)
+    (camera,) = (cell for cell in notebook.cells if "CAMERA = 0" in cell.source)
+    camera.source = camera.source.replace("CAMERA = 0", "CAMERA = 63")  # there is none
+
+    resources = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=300, resources=resources).execute()
+
+    outputs = [each for cell in notebook.cells for each in cell.get("outputs", ())]
+    printed = "".join(each.text for each in outputs if each.get("name") == "stdout")
+    assert "nanodet_g_coco_416 on simulator\nstages: arm0, vta1, arm2\n" in printed
+    assert re.search(r"^dog 0\.\d\d at \d+,\d+$", printed, re.M), printed
+    assert re.search(r"^\d+\.\d frames/s\narm0: \d+\.\d ms$", printed, re.M), printed
+    assert "camera 63 gives no picture\n" in printed
+    (picture,) = (each.data["image/jpeg"] for each in outputs if "data" in each)
+    assert base64.b64decode(picture).startswith(b"\xff\xd8")
 
 
 @pytest.fixture(scope="module")
