@@ -65,11 +65,13 @@ def test_a_bundle_runs_on_a_board_that_the_tracker_hands_out(
 def test_a_board_of_a_tracker_needs_both_address_and_name(
     tracker: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    message = "a board of a tracker: expected --tracker with --key, and no --host"
-    hint = "add --tracker HOST:PORT --key NAME, or name one board with --host"
     where = ("--tracker", tracker)
     for more in (where, ("--key", "u96"), (*where, "--key", "u96", "--host", "door")):
-        assert_fails(capsys, run("rpc", "run", tmp_path / "net.edgepipe", *more), message, hint)
+        assert_fails(
+            capsys, run("rpc", "run", tmp_path / "net.edgepipe", *more),
+            "a board of a tracker: expected --tracker with --key, and no --host",
+            "add --tracker HOST:PORT --key NAME, or name one board with --host",
+        )  # fmt: skip
 
 
 def test_a_tracker_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
