@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/board_readings.h"
 #include "edgepipe/picture.h"
 #include "edgepipe/picture_source.h"
 #include "edgepipe/session.h"
@@ -156,9 +157,9 @@ Result<std::unique_ptr<EpPipeline>> open(const char* path, const char* options,
   pipeline->description = describe(opened);
   pipeline->fitted.resize(opened.pipeline().slots());
   pipeline->live = LiveStatistics::start(
-      [&opened] {
+      [&opened, board = std::make_shared<edgepipe::BoardReadings>()] {
         return edgepipe::live_figures(opened.bundle().manifest().name, opened.device_name(),
-                                      opened.pipeline().statistics());
+                                      opened.pipeline().statistics(), board->read());
       },
       {});
   return pipeline;

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "base/board_readings.h"
 #include "base/mapped_file.h"
 
 namespace edgepipe::binding {
@@ -53,8 +54,9 @@ Result<std::unique_ptr<RunningPipeline>> RunningPipeline::open(const std::filesy
     running->settings_.resize(running->pipeline_->graph().inputs.size());
   }
   running->live_ = LiveStatistics::start(
-      [opened = running.get()] {
-        return live_figures(opened->name_, opened->device_, opened->pipeline_->statistics());
+      [opened = running.get(), board = std::make_shared<BoardReadings>()] {
+        return live_figures(opened->name_, opened->device_, opened->pipeline_->statistics(),
+                            board->read());
       },
       {});
   return running;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import types
 import typing
 from dataclasses import dataclass, is_dataclass
 from functools import cache
@@ -89,6 +90,10 @@ def statistics_from_json(text: str | bytes) -> Statistics:
 
 def check_types(value: object, hint: Any) -> None:
     """Raise TypeError unless a value read from JSON is what its field's type ``hint`` says."""
+    if isinstance(hint, types.UnionType):  # with None
+        if value is None:
+            return
+        (hint,) = (one for one in typing.get_args(hint) if one is not type(None))
     if is_dataclass(value) and not isinstance(value, type):
         for name, inner in _types(type(value)).items():
             check_types(getattr(value, name), inner)

@@ -40,11 +40,35 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Temperature:
+    """What a sensor of the kernel measures; ``type`` is its name for people: "cpu-thermal"."""
+
+    sensor: str
+    type: str
+    celsius: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """How hot and how busy the machine is.
+
+    Loads are shares of the time of all cores, from 0 to 1, in the last second: of everything that
+    runs, and of the pipeline's program. None: not known yet.
+    """
+
+    cores: int
+    processor_load: float | None
+    program_load: float | None
+    temperatures: tuple[Temperature, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """One pipeline at one moment.
 
     ``key`` identifies it on its machine. ``at_s`` is the machine's uptime at that moment in
-    seconds, ``age_s`` the seconds since then, and ``record`` the published JSON object.
+    seconds, ``age_s`` the seconds since then, and ``record`` the published JSON object. ``board``
+    is None if the runtime is an older one.
     """
 
     key: str
@@ -56,6 +80,7 @@ class Snapshot:
     age_s: float
     statistics: Statistics
     source: Source | None
+    board: Board | None
     record: Mapping[str, Any]
 
     @property
@@ -149,6 +174,7 @@ def parse(text: str) -> Reading:
 def _snapshot(record: Mapping[str, Any], uptime_s: float) -> Snapshot:
     live = record["live"]
     source = live.get("source")
+    board = live.get("board")
     found = Snapshot(
         key=record["id"],
         pid=record["pid"],
@@ -169,6 +195,17 @@ def _snapshot(record: Mapping[str, Any], uptime_s: float) -> Snapshot:
             silences=source.get("silences", 0),
             outage_s=source.get("outage_s", 0.0),
             fault=source.get("fault", ""),
+        ),
+        board=None
+        if board is None
+        else Board(
+            cores=board["cores"],
+            processor_load=board["processor_load"],
+            program_load=board["program_load"],
+            temperatures=tuple(
+                Temperature(sensor=one["sensor"], type=one["type"], celsius=one["celsius"])
+                for one in board["temperatures"]
+            ),
         ),
         record=record,
     )

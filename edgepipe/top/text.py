@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from edgepipe.names import printable
 from edgepipe.report.table import format_table
 from edgepipe.runtime.statistics import Durations, StageStatistics
-from edgepipe.top.snapshot import Rates, Snapshot, Source
+from edgepipe.top.snapshot import Board, Rates, Snapshot, Source
 
 
 def paragraphs(found: Sequence[tuple[Snapshot, Rates]]) -> list[str]:
@@ -27,7 +27,7 @@ def line(snapshot: Snapshot, rates: Rates) -> str:
         f"{rates.frames_per_second:.2f}/s, latency {statistics.latency.median_ms:.2f} ms (median) "
         f"{statistics.latency.p99_ms:.2f} ms (p99), "
         f"{statistics.in_flight} of {statistics.slots} in flight; {stages}"
-        f"{_outage(snapshot.source)}{_stall(snapshot)}"
+        f"{_short(snapshot.board)}{_outage(snapshot.source)}{_stall(snapshot)}"
     )
 
 
@@ -46,6 +46,8 @@ def _paragraph(snapshot: Snapshot, rates: Rates) -> str:
             f"source: {snapshot.source.description}: {snapshot.source.captured} captured, "
             f"{snapshot.source.lost} dropped{_reopened(snapshot.source)}{_outage(snapshot.source)}"
         )
+    if snapshot.board:
+        lines.append(_board(snapshot.board, snapshot.program))
     header = ["stage (ms)", "core", "frames", "min", "median", "p95", "p99", "busy", "waiting"]
     rows = [
         [
@@ -88,6 +90,29 @@ def _troubles(stage: StageStatistics) -> str:
     if stage.fault:
         told += f", {stage.retries} run again, {stage.fallback_frames} on its fallback"
     return told
+
+
+def _short(board: Board | None) -> str:
+    """Return the machine's load and its hottest sensor, for one line."""
+    if board is None:
+        return ""
+    figures = [f"CPU {board.processor_load:.0%}"] if board.processor_load is not None else []
+    if board.temperatures:
+        figures.append(f"{max(one.celsius for one in board.temperatures):.1f} °C")
+    return f"; {', '.join(figures)}" if figures else ""
+
+
+def _board(board: Board, program: str) -> str:
+    """Return all of the machine's figures that are known."""
+    of_cores = f"of {board.cores} core{'' if board.cores == 1 else 's'}"
+    loads = [
+        f"{name} {load:.0%}"
+        for name, load in (("CPU", board.processor_load), (program, board.program_load))
+        if load is not None
+    ]
+    temperatures = [f"{one.type} {one.celsius:.1f} °C" for one in board.temperatures]
+    figures = [f"{' with '.join(loads)} {of_cores}"] if loads else []
+    return f"board: {', '.join([*figures, *temperatures]) or of_cores.removeprefix('of ')}"
 
 
 def _reopened(source: Source) -> str:

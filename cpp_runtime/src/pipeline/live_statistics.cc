@@ -9,10 +9,12 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "base/file_descriptor.h"
@@ -63,12 +65,33 @@ void remove_orphans(const std::string& folder) {
   }
 }
 
+double rounded(double value, double places) { return std::round(value * places) / places; }
+
+/// null: not known.
+Json share(const std::optional<double>& value) {
+  return value ? Json(rounded(*value, 1e4)) : Json();
+}
+
+Json board_json(const BoardReading& board) {
+  Json temperatures = Json::array();
+  for (const Temperature& one : board.temperatures) {
+    temperatures.push_back(
+        {{"sensor", one.sensor}, {"type", one.type}, {"celsius", rounded(one.celsius, 1e2)}});
+  }
+  return {{"cores", board.cores},
+          {"processor_load", share(board.processor_load)},
+          {"program_load", share(board.program_load)},
+          {"temperatures", std::move(temperatures)}};
+}
+
 }  // namespace
 
 std::string live_figures(std::string_view network, std::string_view device,
-                         const PipelineStatistics& statistics) {
-  return dump(
-      {{"network", network}, {"device", device}, {"pipeline", Json::parse(statistics.json())}});
+                         const PipelineStatistics& statistics, const BoardReading& board) {
+  return dump({{"network", network},
+               {"device", device},
+               {"pipeline", Json::parse(statistics.json())},
+               {"board", board_json(board)}});
 }
 
 LiveStatistics::LiveStatistics(Figures figures, const Options& options)

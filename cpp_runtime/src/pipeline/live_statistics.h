@@ -1,7 +1,7 @@
 // LiveStatistics: publishes a running pipeline's statistics for other processes (`edgepipe top`).
 //
 //   const std::unique_ptr<LiveStatistics> live = LiveStatistics::start(
-//       [&] { return live_figures(network, device, pipeline.statistics()); }, {});
+//       [&] { return live_figures(network, device, pipeline.statistics(), board.read()); }, {});
 //
 // Four times a second the file /dev/shm/edgepipe-PID-N.json is replaced by a newer one, so a reader
 // always finds a complete JSON object (docs/guides/statistics.md) and needs no lock:
@@ -21,15 +21,17 @@
 #include <string>
 #include <string_view>
 
+#include "base/board_readings.h"
 #include "base/thread.h"
 #include "edgepipe/pipeline_statistics.h"
 #include "edgepipe/sync.h"
 
 namespace edgepipe {
 
-/// One JSON object: network, device of its VTA stages, and the pipeline's statistics.
+/// One JSON object: network, device of its VTA stages, the pipeline's statistics, and the
+/// machine's.
 std::string live_figures(std::string_view network, std::string_view device,
-                         const PipelineStatistics& statistics);
+                         const PipelineStatistics& statistics, const BoardReading& board);
 
 class LiveStatistics {
  public:

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/board_readings.h"
 #include "base/console.h"
 #include "base/service_manager.h"
 #include "edgepipe/programs.h"
@@ -376,11 +377,12 @@ class Results {
 };
 
 /// What the page's "statistics" event and `edgepipe top` show.
-std::string statistics_json(Session& session, const PictureSource& source,
+std::string statistics_json(Session& session, const PictureSource& source, BoardReadings& board,
                             const StreamOutput* stream) {
   const SourceCounters counters = source.counters();
-  auto all = nlohmann::ordered_json::parse(live_figures(
-      session.bundle().manifest().name, session.device_name(), session.pipeline().statistics()));
+  auto all = nlohmann::ordered_json::parse(
+      live_figures(session.bundle().manifest().name, session.device_name(),
+                   session.pipeline().statistics(), board.read()));
   all["source"] = {{"description", source.description()},
                    {"captured", counters.captured},
                    {"taken", counters.taken},
@@ -444,7 +446,8 @@ int run(const Options& options) {
     results.stream_to(stream.get());
   }
 
-  const auto figures = [&] { return statistics_json(session, source, stream.get()); };
+  BoardReadings board;
+  const auto figures = [&] { return statistics_json(session, source, board, stream.get()); };
   const auto live = LiveStatistics::start(figures, {});
   std::unique_ptr<LivePage> page;
   if (!options.headless) {
@@ -455,7 +458,7 @@ int run(const Options& options) {
                            .source = source.counters(),
                            .damaged = results.damaged(),
                            .stream = stream ? std::optional(stream->counters()) : std::nullopt,
-                           .temperatures = read_temperatures()});
+                           .temperatures = board.read().temperatures});
     };
     Result<std::unique_ptr<LivePage>> started =
         start_page(options, preprocess, {.statistics = figures, .metrics = metrics});

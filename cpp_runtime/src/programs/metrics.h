@@ -8,26 +8,16 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/temperatures.h"
 #include "edgepipe/picture_source.h"
 #include "edgepipe/pipeline_statistics.h"
 #include "media/sinks/video_stream.h"
 
 namespace edgepipe {
-
-/// A sensor of the kernel, such as "thermal_zone0" of type "cpu-thermal".
-struct Temperature {
-  std::string sensor;
-  std::string type;
-  double celsius = 0;
-};
-
-/// The temperatures that the kernel shows below `system`; empty if it shows none.
-std::vector<Temperature> read_temperatures(const std::filesystem::path& system = "/sys");
 
 /// What a program has measured.
 struct Measured {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/board_readings.h"
 #include "base/console.h"
 #include "base/service_manager.h"
 #include "edgepipe/picture_source.h"
@@ -309,9 +310,9 @@ int run(const Options& options) {
   if (!session.ok()) return report_failure(kProgram, session.status());
 
   const auto live = LiveStatistics::start(
-      [&session = **session] {
+      [&session = **session, board = std::make_shared<BoardReadings>()] {
         return live_figures(session.bundle().manifest().name, session.device_name(),
-                            session.pipeline().statistics());
+                            session.pipeline().statistics(), board->read());
       },
       {});
   Results results(**session, options, *std::move(output));

@@ -117,15 +117,22 @@ TEST_F(LiveStatisticsTest, AMissingFolderIsNotAnError) {
   EXPECT_FALSE(std::filesystem::exists(live->path()));
 }
 
-TEST_F(LiveStatisticsTest, FiguresNameNetworkDeviceAndPipeline) {
+TEST_F(LiveStatisticsTest, FiguresNameNetworkDevicePipelineAndBoard) {
   PipelineStatistics statistics;
   statistics.submitted = 7;
   statistics.slots = 5;
-  const json found = json::parse(live_figures("tiny", "simulator", statistics));
+  const BoardReading board{
+      .temperatures = {{.sensor = "thermal_zone0", .type = "cpu-thermal", .celsius = 41.5}},
+      .cores = 4,
+      .processor_load = 0.25};
+  const json found = json::parse(live_figures("tiny", "simulator", statistics, board));
   EXPECT_EQ(found["network"], "tiny");
   EXPECT_EQ(found["device"], "simulator");
   EXPECT_EQ(found["pipeline"]["submitted"], 7);
   EXPECT_EQ(found["pipeline"]["slots"], 5);
+  EXPECT_EQ(found["board"].dump(),
+            R"({"cores":4,"processor_load":0.25,"program_load":null,"temperatures":)"
+            R"([{"celsius":41.5,"sensor":"thermal_zone0","type":"cpu-thermal"}]})");
 }
 
 }  // namespace

@@ -53,6 +53,16 @@ SOURCE = {
     "fault": "",
 }
 
+BOARD = {
+    "cores": 4,
+    "processor_load": 0.62,
+    "program_load": 0.351,
+    "temperatures": [
+        {"sensor": "thermal_zone0", "type": "cpu-thermal", "celsius": 41.5},
+        {"sensor": "hwmon1/temp1", "type": "pmic", "celsius": 39.0},
+    ],
+}
+
 
 def uptime_s():
     return float(Path("/proc/uptime").read_text().split()[0])
@@ -115,6 +125,52 @@ def test_a_source_that_fell_silent_is_shown(tmp_path, capsys):
         "source: synthetic 640x480: 90 captured, 40 dropped, 2 silences, 1 reconnects; "
         "no picture for 12 s (cam: no picture for 5 s)\n"
     ) in page
+
+
+def board_line(tmp_path, board):
+    """Return the page's line about the machine, and the end of the only line of ``--once``."""
+    record = publish(tmp_path)
+    publish(tmp_path, live=record["live"] | {"board": board})
+    (found,) = snapshot.read_here(str(tmp_path)).snapshots
+    rates = snapshot.rates(found, None)
+    (page,) = text.paragraphs([(found, rates)])
+    (line,) = (line for line in page.splitlines() if line.startswith("board: "))
+    return line, text.line(found, rates).rpartition(")")[2]
+
+
+def test_the_load_and_the_temperatures_of_the_machine_are_shown(tmp_path):
+    assert board_line(tmp_path, BOARD) == (
+        "board: CPU 62% with edgepipe-cam 35% of 4 cores, cpu-thermal 41.5 °C, pmic 39.0 °C",
+        "; CPU 62%, 41.5 °C",
+    )
+
+
+def test_figures_of_the_machine_that_are_not_known_are_left_out(tmp_path):
+    unknown = {"processor_load": None, "program_load": None, "temperatures": []}
+    assert board_line(tmp_path, BOARD | unknown) == ("board: 4 cores", "")
+    one = {"cores": 1, "program_load": None, "temperatures": []}
+    assert board_line(tmp_path, BOARD | one) == ("board: CPU 62% of 1 core", "; CPU 62%")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        5,
+        {"processor_load": "high"},
+        {"program_load": float("nan")},
+        {"cores": None},
+        {"temperatures": 3},
+        {"temperatures": [{"sensor": "a", "type": "b"}]},
+        {"temperatures": [{"sensor": "a", "type": "b", "celsius": "warm"}]},
+    ],
+)
+def test_unreadable_figures_of_the_machine_are_a_note(tmp_path, wrong):
+    record = publish(tmp_path)
+    board = BOARD | wrong if isinstance(wrong, dict) else wrong
+    publish(tmp_path, live=record["live"] | {"board": board})
+    reading = snapshot.read_here(str(tmp_path))
+    assert reading.snapshots == ()
+    assert reading.notes[0].startswith("found unreadable statistics: ")
 
 
 def test_names_do_not_control_the_terminal(tmp_path, capsys):
