@@ -58,9 +58,10 @@ function draw(picture, result) {
   const confident = (found) => (found ?? []).filter(({ score }) => least === 0 || score >= least);
   const detections = confident(result.detections);
   const canvas = element("picture");
-  const scale = Math.max(1, Math.ceil(kSharpWidth / picture.width));
-  canvas.width = picture.width * scale;
-  canvas.height = picture.height * scale;
+  const enlarged = Math.max(1, Math.ceil(kSharpWidth / picture.width));
+  resize(canvas, picture.width * enlarged, picture.height * enlarged);
+  // Results are in pixels of the camera's picture, of which this one may be a smaller copy.
+  const scale = enlarged / (result.picture?.reduction ?? 1);
   const context = canvas.getContext("2d");
   context.drawImage(picture, 0, 0, canvas.width, canvas.height);
   // Lines and text have the same size on the screen, independent of the canvas's display size.
@@ -85,6 +86,12 @@ function drawBoxes(context, detections, scale, unit) {
   context.lineWidth = 2 * unit;
   const labels = detections.map(({ box, label, label_index, score }) => {
     const [left, top, right, bottom] = box.map((side) => side * scale);
+// A canvas that is given a size is cleared, even if it is the same.
+function resize(canvas, width, height) {
+  if (canvas.width !== width) canvas.width = width;
+  if (canvas.height !== height) canvas.height = height;
+}
+
     const text = `${label} ${Math.round(score * 100)}%`;
     context.strokeStyle = colour(label_index);
     context.strokeRect(left, top, right - left, bottom - top);

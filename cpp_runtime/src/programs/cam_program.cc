@@ -39,6 +39,9 @@ using Count = unsigned long long;  // printf's type for a std::uint64_t
 
 constexpr const char* kProgram = "edgepipe-cam";
 constexpr int kMostReaders = 10000;
+constexpr std::uint64_t kPagePixels = std::uint64_t{1} << 20;  // of a picture on the page
+// How many copies the page asks for at a time, as it is asked up to 60 times a second.
+constexpr std::uint64_t kPageCopies = 4;
 
 struct Options : SessionOptions {
   std::optional<std::string> camera;
@@ -325,7 +328,10 @@ class Results {
     return {};
   }
 
-  void show_on(LivePage* page) { page_ = page; }
+  void show_on(LivePage* page, const PictureInput::Copies* copies) {
+    page_ = page;
+    copies_ = copies;
+  }
   void report_to(MqttReports* reports) { reports_ = reports; }
   void stream_to(StreamOutput* stream) { stream_ = stream; }
 
@@ -341,15 +347,16 @@ class Results {
     Result<FrameResult> seen = postprocessor.run(frame);
     if (!seen.ok()) return seen.status();
     const std::string source = session_.pictures().source().picture_name(frame.id());
-    const auto pixels = session_.seen(frame);
-    // The page shows the network's input, everything else refers to the source's picture.
-    if (page_ != nullptr) {
-      page_->publish(frame.id(), pixels, postprocessor.json_line(frame, *seen, source));
-    }
+    const PictureInput::Copy* copy = page_ == nullptr ? nullptr : copies_->of(frame);
+    const bool no_line =
+        copy == nullptr && reports_ == nullptr && !lines_.valid() && !options_.record;
+    if (no_line && stream_ == nullptr) return {};
     const FrameResult in_picture =
         postprocessor.in_picture(*seen, session_.pictures().placement(frame));
     if (stream_ != nullptr) stream_->take(frame, in_picture);
+    if (no_line) return {};
     const std::string line = postprocessor.json_line(frame, in_picture, source);
+    if (copy != nullptr) page_->publish(frame.id(), copy->picture, copy->reduction, line);
     if (reports_ != nullptr) reports_->result(line);
     Status status;
     if (lines_.valid()) status = write_all(lines_, line + "\n", *options_.jsonl);
@@ -362,7 +369,7 @@ class Results {
     char name[32];
     std::snprintf(name, sizeof(name), "%08llu.%s", static_cast<Count>(frame.id()),
                   preprocess.channels() == 1 ? "pgm" : "ppm");
-    return write_frame(*options_.record / name, preprocess, pixels);
+    return write_frame(*options_.record / name, preprocess, session_.seen(frame));
   }
 
  private:
@@ -371,6 +378,7 @@ class Results {
   FileDescriptor lines_;
   FileDescriptor recorded_lines_;
   LivePage* page_ = nullptr;
+  const PictureInput::Copies* copies_ = nullptr;  // for the page
   MqttReports* reports_ = nullptr;
   StreamOutput* stream_ = nullptr;
   std::atomic<std::uint64_t> damaged_{0};  // the page's thread reads it
@@ -396,8 +404,7 @@ std::string statistics_json(Session& session, const PictureSource& source, Board
   return all.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-Result<std::unique_ptr<LivePage>> start_page(const Options& options, const Preprocess& preprocess,
-                                             LivePage::Figures figures) {
+Result<std::unique_ptr<LivePage>> start_page(const Options& options, LivePage::Figures figures) {
   PageAccess::Options access_options = options.access;
   if (options.token_file) {
     Result<std::string> token = read_token_file(*options.token_file);
@@ -406,13 +413,8 @@ Result<std::unique_ptr<LivePage>> start_page(const Options& options, const Prepr
   }
   Result<PageAccess> access = PageAccess::create(std::move(access_options));
   if (!access.ok()) return access.status();
-  const PixelFormat format = own_format(preprocess);
-  const LivePage::Shape shape{.format = format,
-                              .width = preprocess.width,
-                              .height = preprocess.height,
-                              .row_bytes = packed_row_bytes(format, preprocess.width)};
   Result<std::unique_ptr<LivePage>> page =
-      LivePage::start(shape, options.http, *std::move(access), std::move(figures));
+      LivePage::start(options.http, *std::move(access), std::move(figures));
   if (!page.ok()) return page.status();
   const bool is_open = !options.token_file && !options.http.address.starts_with("127.");
   constexpr const char* kOpen = " without a password: anyone who can reach it may read it";
@@ -460,11 +462,13 @@ int run(const Options& options) {
                            .stream = stream ? std::optional(stream->counters()) : std::nullopt,
                            .temperatures = board.read().temperatures});
     };
+    PictureInput::Copies& copies = pictures.add_copies(kPagePixels);
+    const auto watched = [&copies] { copies.ask(kPageCopies); };
     Result<std::unique_ptr<LivePage>> started =
-        start_page(options, preprocess, {.statistics = figures, .metrics = metrics});
+        start_page(options, {.statistics = figures, .metrics = metrics, .watched = watched});
     if (!started.ok()) return report_failure(kProgram, started.status());
     page = *std::move(started);
-    results.show_on(page.get());
+    results.show_on(page.get(), &copies);
   }
   std::unique_ptr<MqttReports> reports;
   if (!options.mqtt.host.empty()) {

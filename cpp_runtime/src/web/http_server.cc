@@ -286,7 +286,8 @@ bool HttpServer::make_room() {
 }
 
 void HttpServer::close(Readers::iterator reader) {
-  if (reader->second.connection.is_stream()) --streams_;
+  // What the last reader was offered is not new to one who comes later.
+  if (reader->second.connection.is_stream() && --streams_ == 0) newest_.clear();
   readers_.erase(reader);
 }
 

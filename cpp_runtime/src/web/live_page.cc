@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cstdio>
 #include <system_error>
 #include <utility>
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int kJpegQuality = 85;
 constexpr std::chrono::milliseconds kStatisticsPeriod{250};
+constexpr std::chrono::milliseconds kForgotten{1000};  // without a reader
 
 enum Topic : std::size_t { kResult, kStatistics, kTopics };
 
@@ -30,32 +32,34 @@ SharedText shared(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-LivePage::LivePage(const Shape& shape, Figures figures)
-    : shape_(shape), figures_(std::move(figures)), events_(kTopics) {
+LivePage::LivePage(Figures figures) : figures_(std::move(figures)), events_(kTopics) {
   Result<JpegCodec> codec = JpegCodec::create();
   if (codec.ok()) jpeg_ = *std::move(codec);
-  const std::size_t bytes = packed_bytes(shape.format, shape.width, shape.height);
-  newest_.pixels.resize(bytes);
-  for (Announced& announced : announced_) announced.shown.pixels.resize(bytes);
 }
 
-Result<std::unique_ptr<LivePage>> LivePage::start(const Shape& shape,
-                                                  const HttpServer::Options& http,
+Result<std::unique_ptr<LivePage>> LivePage::start(const HttpServer::Options& http,
                                                   PageAccess access, Figures figures) {
-  std::unique_ptr<LivePage> page(new LivePage(shape, std::move(figures)));
+  std::unique_ptr<LivePage> page(new LivePage(std::move(figures)));
   Result<std::unique_ptr<HttpServer>> server = HttpServer::start(http, std::move(access), *page);
   if (!server.ok()) return server.status();
   page->server_ = *std::move(server);
   return page;
 }
 
-void LivePage::publish(std::uint64_t frame, std::span<const std::byte> pixels,
+void LivePage::publish(std::uint64_t frame, const Picture& picture, int reduction,
                        std::string_view json) {
+  char size[96];
+  std::snprintf(size, sizeof(size), R"(,"picture":{"width":%d,"height":%d,"reduction":%d}})",
+                picture.width, picture.height, reduction);
+  json.remove_suffix(1);  // the object continues
   {
     MutexLock lock(mutex_);
     newest_.frame = frame;
-    newest_.pixels.assign(pixels.begin(), pixels.end());
-    newest_.json = json;
+    newest_.shape = picture;
+    newest_.shape.bytes = {};
+    newest_.pixels.assign(picture.bytes.begin(), picture.bytes.end());
+    newest_.json.assign(json).append(size);
+    newest_.at = Clock::now();
     is_new_ = true;
   }
   server_->wake();
@@ -89,6 +93,9 @@ HttpReply LivePage::answer(const std::string& path) {
 }
 
 const std::vector<SharedText>& LivePage::newest_events() {
+  const Clock::time_point round = Clock::now();
+  if (round - std::exchange(last_round_, round) > kForgotten) forget_frames();
+  figures_.watched();
   Announced& next = announced_[next_announced_];
   bool is_new = false;
   {
@@ -110,6 +117,14 @@ const std::vector<SharedText>& LivePage::newest_events() {
   return events_;
 }
 
+/// Nobody has watched for a while: what was shown then is not what the camera sees now.
+void LivePage::forget_frames() {
+  events_[kResult].reset();
+  for (Announced& announced : announced_) announced.is_set = false;
+  MutexLock lock(mutex_);
+  if (last_round_ - newest_.at > kForgotten) is_new_ = false;
+}
+
 HttpReply LivePage::picture(std::uint64_t frame) {
   const auto found = std::ranges::find_if(announced_, [frame](const Announced& announced) {
     return announced.is_set && announced.shown.frame == frame;
@@ -126,7 +141,7 @@ HttpReply LivePage::picture(std::uint64_t frame) {
 
 SharedText LivePage::encode(const Shown& shown) {
   ++encoded_;
-  Picture picture = shape_;
+  Picture picture = shown.shape;
   picture.bytes = shown.pixels;
   if (jpeg_) {
     const Result<std::span<const std::byte>> bytes = jpeg_->encode(picture, kJpegQuality);

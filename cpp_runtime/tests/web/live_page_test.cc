@@ -40,6 +40,8 @@ class Reader {
     return true;
   }
 
+  [[nodiscard]] const std::string& received() const { return received_; }
+
   std::string read_all() {
     while (read_piece()) {
     }
@@ -61,29 +63,42 @@ class Reader {
 class LivePageTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const LivePage::Shape shape{
-        .format = PixelFormat::kRgb, .width = kSide, .height = kSide, .row_bytes = 3 * kSide};
     Result<PageAccess> access = PageAccess::create({});
     ASSERT_TRUE(access.ok());
     Result<std::unique_ptr<LivePage>> page =
-        LivePage::start(shape, {.port = 0}, *std::move(access),
+        LivePage::start({.port = 0}, *std::move(access),
                         {.statistics =
                              [this] {
                                ++statistics_;
                                return std::string("{}");
                              },
-                         .metrics = [] { return std::string("frames 7\n"); }});
+                         .metrics = [] { return std::string("frames 7\n"); },
+                         .watched = [this] { ++watched_; }});
     ASSERT_TRUE(page.ok()) << page.status().message();
     page_ = *std::move(page);
   }
 
-  void publish(std::uint64_t frame) {
-    const std::vector<std::byte> pixels(std::size_t{3} * kSide * kSide,
+  void publish(std::uint64_t frame, int side = kSide, int reduction = 1) {
+    const auto row_bytes = packed_row_bytes(PixelFormat::kRgb, side);
+    const std::vector<std::byte> pixels(row_bytes * static_cast<std::size_t>(side),
                                         static_cast<std::byte>(frame));
-    page_->publish(frame, pixels, "{\"frame\":" + std::to_string(frame) + "}");
+    const Picture picture{.format = PixelFormat::kRgb,
+                          .width = side,
+                          .height = side,
+                          .row_bytes = row_bytes,
+                          .bytes = pixels};
+    page_->publish(frame, picture, reduction, "{\"frame\":" + std::to_string(frame) + "}");
+  }
+
+  /// The data of a frame's event.
+  static std::string data(std::uint64_t frame, int side = kSide, int reduction = 1) {
+    const std::string pixels = std::to_string(side);
+    return "data: {\"frame\":" + std::to_string(frame) + ",\"picture\":{\"width\":" + pixels +
+           ",\"height\":" + pixels + ",\"reduction\":" + std::to_string(reduction) + "}}\n\n";
   }
 
   std::atomic<int> statistics_{0};
+  std::atomic<int> watched_{0};
   std::unique_ptr<LivePage> page_;
 };
 
@@ -91,7 +106,7 @@ TEST_F(LivePageTest, APictureIsEncodedOnceForAllReaders) {
   publish(7);
   std::vector<Reader> followers;
   for (int count = 0; count < 50; ++count) followers.emplace_back(page_->port(), "/events");
-  for (Reader& follower : followers) ASSERT_TRUE(follower.read_until("data: {\"frame\":7}\n\n"));
+  for (Reader& follower : followers) ASSERT_TRUE(follower.read_until(data(7)));
   EXPECT_EQ(page_->encoded(), 0U);
   const std::string first = Reader(page_->port(), "/picture/7").read_all();
   EXPECT_TRUE(first.starts_with("HTTP/1.1 200 OK\r\nContent-Type: image/"));
@@ -113,6 +128,37 @@ TEST_F(LivePageTest, WithoutAReaderNothingIsEncodedOrAsked) {
   for (std::uint64_t frame = 0; frame < 1000; ++frame) publish(frame);
   EXPECT_EQ(page_->encoded(), 0U);
   EXPECT_EQ(statistics_, 0);
+  EXPECT_EQ(watched_, 0);
+}
+
+TEST_F(LivePageTest, PicturesOfAnySizeAreShownAndSaySo) {
+  Reader follower(page_->port(), "/events");
+  publish(1, 8);
+  ASSERT_TRUE(follower.read_until(data(1, 8)));
+  publish(2, 40, 3);
+  ASSERT_TRUE(follower.read_until(data(2, 40, 3)));
+  const std::string small = Reader(page_->port(), "/picture/1").read_all();
+  const std::string large = Reader(page_->port(), "/picture/2").read_all();
+  EXPECT_LT(small.size(), large.size());
+  EXPECT_GT(watched_, 0);
+}
+
+TEST_F(LivePageTest, WhatWasShownBeforeNobodyWatchedIsNotShownAgain) {
+  {
+    Reader first(page_->port(), "/events");
+    publish(1);
+    ASSERT_TRUE(first.read_until(data(1)));
+    publish(2);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(1300));
+  Reader second(page_->port(), "/events");
+  ASSERT_TRUE(second.read_until("event: statistics\n"));
+  publish(3);
+  ASSERT_TRUE(second.read_until(data(3)));
+  const std::string all = second.received();
+  EXPECT_EQ(all.find(data(1)), std::string::npos);
+  EXPECT_EQ(all.find(data(2)), std::string::npos);
+  EXPECT_TRUE(Reader(page_->port(), "/picture/1").read_all().starts_with("HTTP/1.1 404 "));
 }
 
 TEST_F(LivePageTest, StatisticsAreMadeOnceForAllReaders) {
@@ -126,7 +172,7 @@ TEST_F(LivePageTest, TheLastFramesThatWereAnnouncedStayAvailable) {
   Reader follower(page_->port(), "/events");
   for (std::uint64_t frame = 0; frame < 10; ++frame) {
     publish(frame);
-    ASSERT_TRUE(follower.read_until("data: {\"frame\":" + std::to_string(frame) + "}\n\n"));
+    ASSERT_TRUE(follower.read_until(data(frame)));
   }
   EXPECT_TRUE(Reader(page_->port(), "/picture/1").read_all().starts_with("HTTP/1.1 404 "));
   EXPECT_TRUE(Reader(page_->port(), "/picture/2").read_all().starts_with("HTTP/1.1 200 "));

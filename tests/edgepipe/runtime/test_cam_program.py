@@ -436,7 +436,8 @@ def test_the_page_serves_frames_as_pictures_and_only_to_local_names(bundle):
                 frame = json.loads(events.readline().removeprefix(b"data: "))["frame"]
                 status, kind, content = get(url, f"/picture/{frame}")
         assert (status, kind) in {(200, "image/jpeg"), (200, "image/bmp")}
-        assert cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR).shape == (16, 16, 3)
+        picture = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+        assert picture.shape == (480, 640, 3)
         assert get(url, "/picture/99999")[0] == 404
         assert get(url, "/picture/1x")[0] == 404
         assert get(url, "/../etc/passwd")[0] == 404
