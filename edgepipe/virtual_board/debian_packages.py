@@ -21,10 +21,16 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageStore:
-    """A folder of downloaded packages and apt's state for them."""
+    """A folder of downloaded packages and apt's state for them, for one Debian architecture.
+
+    ``updates`` includes Debian's security updates; without them, the packages are those of the
+    release.
+    """
 
     folder: Path
     log: Path
+    architecture: str = "arm64"
+    updates: bool = True
 
     def update(self) -> None:
         """Write apt's configuration and fetch the package lists; raise ``VirtualBoardError``."""
@@ -36,10 +42,10 @@ class PackageStore:
         for name in ("state/lists/partial", "cache/archives/partial", "debs", "partial"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "status").touch()
-        (self.folder / "sources.list").write_text("".join(_host_repositories(self.log)))
+        (self.folder / "sources.list").write_text("".join(self._repositories()))
         self._configuration.write_text(
-            'APT::Architecture "arm64";\n'
-            f'APT::Architectures {{ "arm64"; "{host_architecture()}"; }};\n'
+            f'APT::Architecture "{self.architecture}";\n'
+            f'APT::Architectures {{ "{self.architecture}"; "{host_architecture()}"; }};\n'
             'APT::Install-Recommends "false";\n'
             'APT::Sandbox::User "root";\n'
             'Acquire::Languages "none";\n'
@@ -78,6 +84,10 @@ class PackageStore:
                 raise VirtualBoardError(f"virtual board: apt-get downloaded no file for {package}")
             files[package] = file_found
         return files
+
+    def _repositories(self) -> list[str]:
+        lines = _host_repositories(self.log)
+        return [line for line in lines if self.updates or "-security" not in line.split()[3]]
 
     @property
     def _configuration(self) -> Path:

@@ -105,7 +105,7 @@ def _build(work: Path, cache: Path, progress: Progress) -> None:
     store.update()
     kernel_package = _kernel_package(store)
     release = kernel_package.removeprefix("linux-image-")
-    system = store.download(_system_packages())
+    system = store.download(system_packages())
     kernel = store.download([kernel_package])[kernel_package]
     headers = store.download(_header_packages(release))
 
@@ -140,7 +140,8 @@ def _build(work: Path, cache: Path, progress: Progress) -> None:
     root_file_system.make_image(root, image.sd_card, log=log)
 
 
-def _system_packages() -> list[str]:
+def system_packages() -> list[str]:
+    """Return the names of the Debian packages that the board's root file system consists of."""
     lines = (GUEST / "packages.txt").read_text().splitlines()
     return [name for line in lines if not line.startswith("#") for name in line.split()]
 

@@ -15,7 +15,7 @@ IMAGE_BYTES = 512 << 20
 
 _EXT4_OPTIONS = ("-O", "^metadata_csum", "-E", "root_owner=0:0")
 _LEFT_OUT = (
-    "./usr/lib/aarch64-linux-gnu/gconv/*",
+    "./usr/lib/*/gconv/*",
     "./usr/share/bash-completion/*",
     "./usr/share/doc/*",
     "./usr/share/i18n/*",
@@ -112,7 +112,8 @@ def register(packages: Mapping[str, Path], root: Path) -> None:
         fields = _package_text(package, "--field").splitlines()
         kept = [line for line in fields if line.partition(":")[0] in _REGISTERED]
         entries.append("\n".join([*kept, "Status: install ok installed"]) + "\n")
-        suffix = ":arm64" if "Multi-Arch: same" in fields else ""
+        architecture = next(f for f in fields if f.startswith("Architecture: ")).split()[1]
+        suffix = f":{architecture}" if "Multi-Arch: same" in fields else ""
         paths = [line.split(maxsplit=5)[5] for line in _package_text(package, "-c").splitlines()]
         files = [path.partition(" -> ")[0].removeprefix(".").rstrip("/") or "/." for path in paths]
         (records / "info" / f"{name}{suffix}.list").write_text("\n".join(files) + "\n")
