@@ -1,8 +1,9 @@
-"""The only module that uses TVM's unstable names; everything else sees plain values.
+"""What the rest of edgepipe sees of TVM: plain values, and none of its unstable names.
 
 A Relax ``main`` is read into :class:`Main` (parameters, bindings and outputs as names, numpy arrays
 and tuples) and written by :class:`ModuleBuilder`. edgepipe's passes never use TVM objects, so if
-TVM renames a class, only this file changes. Written against apache-tvm 0.27.0.post1.
+TVM renames a class, only this file and its neighbours ``tvm_*.py`` change. Written against
+apache-tvm 0.27.0.post1.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ import io
 import os
 import sys
 import threading
-import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -39,7 +39,6 @@ Array = NDArray[Any]
 # Ctrl-C in Python code that TVM calls passes through TVM unchanged, not as a RuntimeError.
 tvm_ffi.register_error(KeyboardInterrupt)
 
-
 _QUIETENING = threading.RLock()
 
 
@@ -55,10 +54,6 @@ Argument = str | Array | int | float | Kernel | tuple[Any, ...]
 
 HOST_TARGET = {"kind": "llvm", "mcpu": "x86-64-v3"}
 _ATTRIBUTE_METHODS = {"get_int", "get_int_tuple", "get_str", "id_", "is_", "same_as"}
-
-
-class ImporterError(Exception):
-    """TVM's ONNX importer refused a model; the text is the reason in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +134,8 @@ def relax_functions(module: IRModule) -> tuple[str, ...]:
 def read_main(module: IRModule) -> Main:
     """Read ``main`` of a Relax module: its blocks in order, a returned tuple resolved."""
     function = module["main"]
-    names = _unique_names(function)
-    params = [Tensor(names[var], *_tensor_type(var.ty)) for var in function.params]
+    names = variable_names(function)
+    params = [Tensor(names[var], *tensor_type(var.ty)) for var in function.params]
     bindings = [
         _read_binding(raw, names) for block in function.body.blocks for raw in block.bindings
     ]
@@ -160,7 +155,7 @@ def read_main(module: IRModule) -> Main:
     return Main(tuple(params), tuple(bindings), outputs, is_tuple)
 
 
-def _unique_names(function: Any) -> dict[Any, str]:
+def variable_names(function: Any) -> dict[Any, str]:
     """Name every variable; if TVM's passes used a name twice, later ones get a number."""
     variables = list(function.params)
     variables += [raw.var for block in function.body.blocks for raw in block.bindings]
@@ -174,7 +169,7 @@ def _unique_names(function: Any) -> dict[Any, str]:
 
 def _read_binding(raw: Any, names: Mapping[Any, str]) -> Binding:
     value = raw.value
-    shape, dtype = _tensor_type(value.ty)
+    shape, dtype = tensor_type(value.ty)
     attributes: dict[str, Any] = {}
     shapes: dict[str, tuple[int, ...]] = {}
     if isinstance(value, tvm.ir.Call):
@@ -182,10 +177,10 @@ def _read_binding(raw: Any, names: Mapping[Any, str]) -> Binding:
         op = str(value.op.name).removeprefix("relax.") if is_operator else "call"
         args = tuple(_read_argument(a, names) for a in value.args)
         variables = [a for a in value.args if isinstance(a, relax.Var)]
-        shapes = {names[var]: _tensor_type(var.ty)[0] for var in variables}
+        shapes = {names[var]: tensor_type(var.ty)[0] for var in variables}
         if value.attrs is not None:
             attributes = {
-                key: _plain(getattr(value.attrs, key))
+                key: plain_value(getattr(value.attrs, key))
                 for key in dir(value.attrs)
                 if not key.startswith("_") and key not in _ATTRIBUTE_METHODS
             }
@@ -211,11 +206,11 @@ def _read_argument(value: Any, names: Mapping[Any, str]) -> Argument:
         return tuple(int(v) for v in value.values)
     if isinstance(value, tvm.ir.GlobalVar):
         return Kernel(str(value.name_hint))
-    plain: Argument = _plain(value)
+    plain: Argument = plain_value(value)
     return plain
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Convert TVM's scalars, strings and arrays to Python's."""
     if value is None or isinstance(value, bool | int | float):
         return value
@@ -224,11 +219,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return str(value)
     if hasattr(value, "__len__") and hasattr(value, "__getitem__"):
-        return tuple(_plain(v) for v in value)
+        return tuple(plain_value(v) for v in value)
     return str(value)
 
 
-def _tensor_type(ty: Any) -> tuple[tuple[int, ...], str]:
+def tensor_type(ty: Any) -> tuple[tuple[int, ...], str]:
+    """Return the shape and dtype of a type, ((), "tuple") or ((), "dynamic") for others."""
     if not isinstance(ty, relax.TensorType):
         return (), "tuple"
     shape = ty.shape
@@ -347,45 +343,8 @@ def _call(
     return function(*[converted(a) for a in args], **attributes)
 
 
-def import_onnx(model: Any, values: Sequence[str]) -> tuple[IRModule, dict[str, str]]:
-    """Import an ONNX model of static shapes; return the simplified module and value -> variable.
-
-    ``values`` are the ONNX value names to track: the model is imported with each of them as
-    an output, so that the position in the returned tuple identifies the variable of a value. Values
-    that turn out to be constant are not in the map. The module still returns all of them. Batch
-    normalisation and similar operators are decomposed, and constants are folded.
-
-    Raises ``ImporterError`` with TVM's reason.
-    """
-    from tvm.relax.frontend.onnx import from_onnx
-
-    with _quiet():
-        try:
-            module = from_onnx(model)  # prints what it cannot convert
-        except Exception as cause:  # the importer raises many types, even plain ValueError
-            traceback.clear_frames(cause.__traceback__)  # else its builder warns when it is freed
-            text = str(cause).strip()
-            reason = text.splitlines()[-1] if text else type(cause).__name__
-            raise ImporterError(reason) from cause
-    module = _simplified(_without_clip_kernels(module))
-    function = module["main"]
-    results = function.body.body
-    for block in function.body.blocks:
-        for binding in block.bindings:
-            if binding.var == results and isinstance(binding.value, tvm.ir.Tuple):
-                results = binding.value
-    fields = list(results.fields) if isinstance(results, tvm.ir.Tuple) else [results]
-    names = _unique_names(function)
-    known = {
-        value: names[field]
-        for value, field in zip(values, fields, strict=True)
-        if isinstance(field, relax.Var)
-    }
-    return module, known
-
-
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Drop what TVM prints and warns of; its C++ code writes to the process's standard error.
 
     One thread at a time, because that is one for all of them.
@@ -404,131 +363,13 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _without_clip_kernels(module: IRModule) -> IRModule:
-    """Write the importer's TIR kernels for Clip as ``relax.maximum`` and ``relax.minimum``."""
-
-    @relax.expr_functor.mutator
-    class Rewriter(relax.expr_functor.PyExprMutator):  # type: ignore[misc]
-        def visit_call_(self, call: Any) -> Any:
-            if call.op == tvm.ir.Op.get("relax.call_tir"):
-                kernel = str(call.args[0].name_hint).rstrip("0123456789").rstrip("_")
-                operands = call.args[1]
-                if kernel in ("maximum", "minimum") and isinstance(operands, tvm.ir.Tuple):
-                    first, second = (self.visit_expr(f) for f in operands.fields)
-                    second = self._without_nan_guard(second)
-                    return self.builder_.normalize(getattr(relax.op, kernel)(first, second))
-            return self.visit_expr_post_order(call)
-
-        def _without_nan_guard(self, bound: Any) -> Any:
-            """Return ``b`` for ``where(isnan(b), infinity, b)``, which avoids compiling it."""
-            value = self.lookup_binding(bound) if isinstance(bound, relax.Var) else None
-            if isinstance(value, tvm.ir.Call) and value.op == tvm.ir.Op.get("relax.where"):
-                constant = value.args[2]
-                is_constant = isinstance(constant, tvm.ir.GenericConst)
-                if is_constant and not np.isnan(constant.value.numpy()).any():
-                    return constant
-            return bound
-
-    rewriter = Rewriter(module)
-    module = IRModule(dict(module.functions.items()), attrs=module.attrs)
-    module["main"] = rewriter.visit_expr(module["main"])
-    return module
-
-
-def _simplified(module: IRModule) -> IRModule:
-    module = relax.transform.DecomposeOpsForInference()(module)
-    module = _with_constants(relax.transform.CanonicalizeBindings()(module))
-    module = relax.transform.CanonicalizeBindings()(module)
-    module = relax.transform.DeadCodeElimination()(module)
-    if any(_is_constant(call) for call in _calls(module)):
-        module = relax.transform.FoldConstant()(module)
-    return relax.transform.DeadCodeElimination()(module)
-
-
-def _with_constants(module: IRModule) -> IRModule:
-    """Compute in numpy what the importer does to constants: FoldConstant compiles a kernel each.
-
-    It reshapes the bias of every convolution, and looks for negative indices by a tensor's shape.
-    """
-
-    @relax.expr_functor.mutator
-    class Rewriter(relax.expr_functor.PyExprMutator):  # type: ignore[misc]
-        def visit_call_(self, call: Any) -> Any:
-            call = self.visit_expr_post_order(call)
-            if call.op == tvm.ir.Op.get("relax.shape_of"):
-                shape, dtype = _tensor_type(call.args[0].ty)
-                return call if dtype == "dynamic" else relax.ShapeExpr(shape)
-            compute = _ON_CONSTANTS.get(str(getattr(call.op, "name", "")))
-            given = [self._constant(arg) for arg in call.args] if compute else []
-            shape, dtype = _tensor_type(self.builder_.normalize(call).ty) if given else ((), "")
-            if compute is None or dtype in ("dynamic", "tuple") or not self._enough(call, given):
-                return call
-            found = np.asarray(compute(given, call.attrs), dtype).reshape(shape)
-            return relax.const(np.ascontiguousarray(found) if shape else found, dtype)
-
-        def _constant(self, argument: Any) -> Array | None:
-            value = self.lookup_binding(argument) if isinstance(argument, relax.Var) else argument
-            if isinstance(value, relax.ShapeExpr):
-                if not all(isinstance(size, tvm.tirx.IntImm) for size in value.values):
-                    return None
-                return np.array([int(size) for size in value.values], np.int64)
-            return value.value.numpy() if isinstance(value, tvm.ir.GenericConst) else None
-
-        def _enough(self, call: Any, given: Sequence[Array | None]) -> bool:
-            """Whether all tensors and shapes of a call are constant."""
-            kinds = [isinstance(a.ty, relax.TensorType | relax.ShapeType) for a in call.args]
-            pairs = zip(given, kinds, strict=True)
-            return all(value is not None for value, has_value in pairs if has_value)
-
-    rewriter = Rewriter(module)
-    module = IRModule(dict(module.functions.items()), attrs=module.attrs)
-    module["main"] = rewriter.visit_expr(module["main"])
-    return module
-
-
-def _same(given: Sequence[Any], _: Any) -> Array:
-    moved: Array = given[0]
-    return moved
-
-
-# What numpy computes from constant arguments and attributes; the call's type has the shape.
-_ON_CONSTANTS: dict[str, Callable[[Sequence[Any], Any], Any]] = {
-    "relax.add": lambda given, _: given[0] + given[1],
-    "relax.expand_dims": _same,
-    "relax.less": lambda given, _: given[0] < given[1],
-    "relax.permute_dims": lambda given, attrs: np.transpose(given[0], _plain(attrs.axes)),
-    "relax.reshape": _same,
-    "relax.shape_to_tensor": _same,
-    "relax.squeeze": _same,
-    "relax.take": lambda given, attrs: np.take(given[0], given[1], _plain(attrs.axis)),
-    "relax.where": lambda given, _: np.where(given[0], given[1], given[2]),
-}
-
-
-def _calls(module: IRModule) -> list[Any]:
-    """Return the calls of ``main``."""
-    bindings = [raw for block in module["main"].body.blocks for raw in block.bindings]
-    return [raw.value for raw in bindings if isinstance(raw.value, tvm.ir.Call)]
-
-
-def _is_constant(call: Any) -> bool:
-    """Whether a call reads constants, shapes and numbers alone."""
-    arguments = [arg for arg in call.args if not isinstance(arg, tvm.ir.GlobalVar)]
-    parts = [
-        part
-        for arg in arguments
-        for part in (arg.fields if isinstance(arg, tvm.ir.Tuple) else [arg])
-    ]
-    return not any(isinstance(part, relax.Var) for part in parts)
-
-
 class CompiledModule:
     """A Relax module compiled by stock TVM for this machine; its outputs define the bits."""
 
     def __init__(self, module: IRModule) -> None:
         main = read_main(module)
         self._params, self._outputs = main.params, main.outputs
-        with _quiet():
+        with quiet():
             executable = tvm.compile(legalise(module), target=tvm.target.Target(HOST_TARGET))
         self._machine = relax.VirtualMachine(executable, tvm.cpu())
 

@@ -19,7 +19,14 @@ EVERYWHERE = {
 # Libraries that are large or have unstable names, and the only packages that may import them.
 KEPT_APART = {
     "amaranth": {"vta_rtl"},
-    "tvm": {"tvm_adapter", "tvm_executable", "tvm_functions", "tvm_legalisation", "codegen"},
+    "tvm": {
+        "tvm_adapter",
+        "tvm_executable",
+        "tvm_functions",
+        "tvm_legalisation",
+        "tvm_onnx",
+        "codegen",
+    },
     "tvm_ffi": {"codegen", "runtime", "tvm_adapter"},
     "cv2": {"frontend", "media", "report"},
     "onnx": {"drafting", "frontend", "quantize", "zoo"},

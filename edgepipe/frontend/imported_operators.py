@@ -18,7 +18,8 @@ from edgepipe.errors import FrontendError
 from edgepipe.frontend.folding import CannotRunError, differences, run_model
 from edgepipe.frontend.onnx_graph import array_of, constants_of, shapes_of
 from edgepipe.names import printable
-from edgepipe.tvm_adapter import CompiledModule, ImporterError, import_onnx
+from edgepipe.tvm_adapter import CompiledModule
+from edgepipe.tvm_onnx import ImporterError, import_onnx
 
 _KINDS = frozenset(
     [

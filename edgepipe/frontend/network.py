@@ -37,13 +37,12 @@ from edgepipe.frontend.tflite import conversion_hint, is_tflite
 from edgepipe.frontend.training import require_inference
 from edgepipe.names import unique_name
 from edgepipe.tvm_adapter import (
-    ImporterError,
     IRModule,
     Main,
     ModuleBuilder,
-    import_onnx,
     read_main,
 )
+from edgepipe.tvm_onnx import ImporterError, import_onnx
 
 _MOST_BYTES = 2**31 - 1  # of a protobuf message
 # Versions of the file format. Before 4, every initialiser is an input, too, which would forbid
