@@ -15,9 +15,9 @@ const latencies = [];
 function drawLatencies() {
   const canvas = element("latency");
   const ratio = window.devicePixelRatio || 1;
-  canvas.width = canvas.clientWidth * ratio;
-  canvas.height = canvas.clientHeight * ratio;
+  resize(canvas, Math.round(canvas.clientWidth * ratio), Math.round(canvas.clientHeight * ratio));
   const context = canvas.getContext("2d");
+  context.clearRect(0, 0, canvas.width, canvas.height);
   const most = Math.max(...latencies, 1e-3) * 1.35;  // room for the scale above the line
   const last = Math.max(latencies.length, kLeastHistory) - 1;
   const style = getComputedStyle(canvas);
@@ -41,15 +41,10 @@ function duration(ms) {
   return `${ms.toFixed(ms < 100 ? 2 : 0)} ms`;
 }
 
-function cell(row, text) {
-  const made = row.insertCell();
-  made.textContent = text;
-  return made;
-}
-
 // Rates and shares cover the last two seconds, percentiles the whole run.
 function showStatistics(now) {
   now.at = performance.now() / 1000;
+  if (calm.matches && before && now.at - before.at(-1).at < kCalmMs / 1000) return;
   before ??= [now];
   while (before.length > 1 && now.at - before[1].at > 2) before.shift();
   const old = before[0];
@@ -57,6 +52,7 @@ function showStatistics(now) {
   before.push(now);
   const { pipeline, source } = now;
   show("network", now.network);
+  document.title = `${now.network} – edgepipe`;
   show("source", source.description);
   if (seconds > 0.5) show("rate", ((pipeline.delivered - old.pipeline.delivered) / seconds).toFixed(1));
   show("frame", pipeline.delivered);
@@ -75,37 +71,67 @@ function showStatistics(now) {
     (source.silences ? `; source silent ${source.silences} ×` : "") +
     (source.reconnects ? `; source opened again ${source.reconnects} ×` : "") +
     (source.outage_s ? `; no picture for ${source.outage_s.toFixed(0)} s (${source.fault})` : ""));
-  const rows = pipeline.stages.map((stage, index) => {
+  const shares = pipeline.stages.map(({ busy }, index) => {
     const last = old.pipeline.stages[index].busy;
-    const busy_ms = stage.busy.count * stage.busy.mean_ms - last.count * last.mean_ms;
-    const share = seconds > 0 ? Math.min(1, busy_ms / 1000 / seconds) : 0;
-    const row = document.createElement("tr");
-    cell(row, stage.name).title = stage.name;
-    cell(row, duration(stage.busy.median_ms));
-    const busy = cell(row, "");
-    const bar = busy.appendChild(document.createElement("span"));
-    bar.className = "bar";
-    bar.appendChild(document.createElement("i")).style.width = `${share * 100}%`;
-    const percent = busy.appendChild(document.createElement("span"));
-    percent.className = "share";
-    percent.textContent = `${Math.round(share * 100)}%`;
-    cell(row, stage.waiting);
-    return row;
+    const busy_ms = busy.count * busy.mean_ms - last.count * last.mean_ms;
+    return seconds > 0 ? Math.min(1, busy_ms / 1000 / seconds) : 0;
   });
-  element("stages").replaceChildren(...rows);
+  showStages(pipeline.stages, shares);
   showFaults(pipeline.stages);
+  showBoard(now.board);
   drawLatencies();
 }
 
-function showFaults(stages) {
-  const entries = stages.filter(({ fault }) => fault).map((stage) => {
-    const entry = document.createElement("li");
-    entry.textContent = `${stage.name}: ${stage.retries} frames run again after a reset, ` +
-      `${stage.fallback_frames} on its fallback`;
-    entry.appendChild(document.createElement("small")).textContent = stage.fault;
-    return entry;
+function showStages(stages, shares) {
+  fill(element("stages"), "tr", stages, (row, stage) => {
+    if (row.cells.length === 0) addCells(row);
+    const [name, time, busy, waiting] = row.cells;
+    setText(name, stage.name);
+    name.title = stage.name;
+    setText(time, duration(stage.busy.median_ms));
+    const share = shares[row.sectionRowIndex];
+    busy.querySelector("i").style.width = `${share * 100}%`;
+    setText(busy.querySelector(".share"), `${Math.round(share * 100)}%`);
+    setText(waiting, stage.waiting);
   });
-  element("faults").replaceChildren(...entries);
+}
+
+function addCells(row) {
+  const name = row.appendChild(document.createElement("th"));
+  name.scope = "row";
+  const [, busy] = [row.insertCell(), row.insertCell(), row.insertCell()];
+  const bar = busy.appendChild(document.createElement("span"));
+  bar.className = "bar";
+  bar.appendChild(document.createElement("i"));
+  busy.appendChild(document.createElement("span")).className = "share";
+}
+
+function showFaults(stages) {
+  const faulty = stages.filter(({ fault }) => fault);
+  fill(element("faults"), "li", faulty, (entry, stage) => {
+    if (!entry.firstElementChild) entry.append("", document.createElement("small"));
+    const text = `${stage.name}: ${stage.retries} frames run again after a reset, ` +
+      `${stage.fallback_frames} on its fallback`;
+    if (entry.firstChild.data !== text) entry.firstChild.data = text;
+    setText(entry.lastChild, stage.fault);
+  });
+  say("faults", faulty.map(({ name }) => `${name}: the accelerator had a fault`).join(", "));
+}
+
+// The hottest sensor is the figure; the text below has all of them.
+function showBoard({ cores, processor_load, program_load, temperatures }) {
+  const figure = (name, value, unit) => {
+    show(name, value ?? "–");
+    show(`${name}_unit`, value === null ? "" : unit);
+  };
+  const percent = (load) => load === null ? null : Math.round(load * 100);
+  const celsius = temperatures.map((sensor) => sensor.celsius);
+  figure("temperature", celsius.length ? Math.max(...celsius).toFixed(1) : null, " °C");
+  figure("processor", percent(processor_load), " %");
+  figure("program", percent(program_load), " %");
+  const sensors = temperatures.map(({ type, celsius }) => `${type} ${celsius.toFixed(1)} °C`);
+  show("sensors", `CPU of ${cores} ${cores === 1 ? "core" : "cores"}; ` +
+    (sensors.join(", ") || "the system shows no temperature"));
 }
 
 // ---- events

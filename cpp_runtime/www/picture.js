@@ -2,12 +2,17 @@
 "use strict";
 
 const element = (id) => document.getElementById(id);
-const show = (id, text) => { element(id).textContent = text; };
+// Unchanged text stays untouched, so that a screen reader keeps its place.
+const setText = (node, text) => { if (node.textContent !== String(text)) node.textContent = text; };
+const show = (id, text) => setText(element(id), text);
 // The page's own address, without a user name and password, which fetch() refuses.
 const address = (path) => new URL(path, location.origin + location.pathname).href;
 // Hues as `edgepipe run` draws them (edgepipe/report/draw.py), lighter, on a dark or light page.
 const colour = (index) => `hsl(${360 * ((index * 0.618034) % 1)} 80% 68%)`;
-const kSharpWidth = 832;  // least width of the canvas in pixels, for sharp boxes on small frames
+const kSharpWidth = 832;  // least width of the canvas in pixels, for sharp boxes on small pictures
+// Readers who want less motion get one picture per second.
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const kCalmMs = 1000;
 
 let pending = null;   // the newest result that is not drawn yet
 let fetching = false;
@@ -30,6 +35,7 @@ async function drawNewest() {
     if (!picture) continue;
     if (!paused) {
       draw(picture, result);
+      if (calm.matches) await new Promise((done) => setTimeout(done, kCalmMs));
     } else {  // since the fetch began: drawn when the reader goes on
       picture.close();
       pending ??= result;
@@ -80,18 +86,18 @@ function draw(picture, result) {
   list(detections, result);
 }
 
-function drawBoxes(context, detections, scale, unit) {
-  context.font = `600 ${12 * unit}px system-ui, 'DejaVu Sans', sans-serif`;
-  context.textBaseline = "middle";
-  context.lineWidth = 2 * unit;
-  const labels = detections.map(({ box, label, label_index, score }) => {
-    const [left, top, right, bottom] = box.map((side) => side * scale);
 // A canvas that is given a size is cleared, even if it is the same.
 function resize(canvas, width, height) {
   if (canvas.width !== width) canvas.width = width;
   if (canvas.height !== height) canvas.height = height;
 }
 
+function drawBoxes(context, detections, scale, unit) {
+  context.font = `600 ${12 * unit}px system-ui, 'DejaVu Sans', sans-serif`;
+  context.textBaseline = "middle";
+  context.lineWidth = 2 * unit;
+  const labels = detections.map(({ box, label, label_index, score }) => {
+    const [left, top, right, bottom] = box.map((side) => side * scale);
     const text = `${label} ${Math.round(score * 100)}%`;
     context.strokeStyle = colour(label_index);
     context.strokeRect(left, top, right - left, bottom - top);
@@ -103,7 +109,7 @@ function resize(canvas, width, height) {
     const { left, top } = places[index];
     context.fillStyle = colour(label_index);
     context.fillRect(left, top, width, 17 * unit);
-    context.fillStyle = "#10141a";
+    context.fillStyle = "#000";
     context.fillText(text, left + 4 * unit, top + 8.5 * unit);
   });
 }
@@ -133,55 +139,35 @@ function list(detections, result) {
     counts.set(label, { label_index, count: (counts.get(label)?.count ?? 0) + 1 });
   }
   const entries = [...counts].map(([label, { label_index, count }]) =>
-    ({ label_index, text: `${label} × ${count}` }));
-  for (const { label, label_index, probability } of result.classes ?? []) {
-    entries.push({ label_index, text: `${label} ${(probability * 100).toFixed(1)}%` });
-  }
-  for (const { label, label_index, share } of result.areas ?? []) {
-    entries.push({ label_index, text: `${label} ${(share * 100).toFixed(1)}%` });
-  }
-  if (result.text) entries.push({ label_index: 0, text: result.text });
-  element("found").replaceChildren(...entries.map(({ label_index, text }) => {
-    const item = document.createElement("li");
-    item.textContent = text;
+    ({ label_index, text: `${label} × ${count}`, said: `${label}: ${count}` }));
+  const percent = (share) => `${(share * 100).toFixed(1)}%`;
+  const shares = [
+    ...(result.classes ?? []).map((found) => ({ ...found, share: found.probability })),
+    ...(result.areas ?? []),
+  ].map(({ label, label_index, share }) =>
+    ({ label_index, text: `${label} ${percent(share)}`, said: label }));
+  const texts = result.text ? [{ label_index: 0, text: result.text, said: result.text }] : [];
+  const all = [...entries, ...shares, ...texts];
+  fill(element("found"), "li", all, (item, { label_index, text }) => {
+    setText(item, text);
     item.style.setProperty("--mark", colour(label_index));
-    return item;
-  }));
-}
-
-// ---- controls
-
-function setPaused(on) {
-  paused = on;
-  element("pause").textContent = on ? "Continue" : "Pause";
-  if (!on) drawNewest();
-}
-
-function setThreshold() {
-  show("threshold_text", `${element("threshold").value} %`);
-  if (drawn) draw(drawn.picture, drawn.result);
-}
-
-function saveSnapshot() {
-  if (!drawn) return;
-  const { frame } = drawn.result;
-  element("picture").toBlob((blob) => {
-    if (!blob) return;
-    const link = document.createElement("a");
-    link.download = `${element("network").textContent || "edgepipe"}-frame-${frame}.png`;
-    link.href = URL.createObjectURL(blob);
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);  // some browsers read it after click()
   });
+  keepHeight(element("found"));
+  // Of shares, which change with every picture, only what is largest.
+  const said = [...entries, ...shares.slice(0, 1), ...texts].map((entry) => entry.said);
+  say("results", said.join(", ") || "no results");
 }
 
-element("pause").addEventListener("click", () => setPaused(!paused));
-element("snapshot").addEventListener("click", saveSnapshot);
-element("threshold").addEventListener("input", setThreshold);
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.altKey || event.metaKey || event.repeat) return;
-  const key = event.key.toLowerCase();
-  if (key === "p") setPaused(!paused);
-  if (key === "s") saveSnapshot();
-});
-setThreshold();
+// Keeps the room for the most lines so far, so that what is below does not jump.
+function keepHeight(node) {
+  const height = node.clientHeight;
+  if (height > parseFloat(node.style.minHeight || 0)) node.style.minHeight = `${height}px`;
+}
+window.addEventListener("resize", () => { element("found").style.minHeight = ""; });
+
+// Makes as many children as there are values, and sets each of them.
+function fill(parent, tag, values, set) {
+  while (parent.children.length > values.length) parent.lastElementChild.remove();
+  while (parent.children.length < values.length) parent.append(document.createElement(tag));
+  values.forEach((value, index) => set(parent.children[index], value));
+}
