@@ -7,7 +7,7 @@ import cam_programs as cam
 import cv2
 import numpy as np
 import pytest
-from live_page import open_browser, shown_frame, wait_until
+from live_page import open_browser, shown_frame, text_of, wait_until
 
 # Draws a box of a picture that is twice as large as its copy; returns the colours of its left side
 # and of the place where it would be without the reduction.
@@ -21,6 +21,16 @@ createImageBitmap(new ImageData(new Uint8ClampedArray(4 * 832 * 400), 832, 400))
   done([[200, 200], [400, 250], [700, 150]].map(
     ([x, y]) => [...context.getImageData(x, y, 1, 1).data].slice(0, 3)));
 });
+"""
+# The height of the list of results with classes in three lines, and then with one class.
+LIST_MANY_AND_ONE = """
+const box = {box: [0, 0, 9, 9], score: 1};
+const heights = [24, 1].map((count) => {
+  const names = Array.from({length: count}, (_, index) => `a long name ${index}`);
+  list(names.map((label, label_index) => ({...box, label, label_index})), {});
+  return found.getBoundingClientRect().height;
+});
+return [...heights, found.children.length];
 """
 # Looks at the picture before every repaint for some seconds: a row of its pixels, its size and its
 # frame, and what moves on the page meanwhile.
@@ -107,6 +117,17 @@ def test_boxes_are_in_pixels_of_the_picture_also_on_a_smaller_copy(browser, bund
     assert max(side) > 150
     assert without == [0, 0, 0]
     assert max(point) > 150
+
+
+def test_fewer_results_do_not_move_what_is_below(browser, bundle):
+    with cam.serving(bundle, ["--source", "synthetic"]) as (url, process):
+        browser.get(url)
+        wait_until(browser, lambda: shown_frame(browser) >= 0)
+        process.kill()
+        wait_until(browser, lambda: text_of(browser, "connection") == "no connection")
+    many, one, entries = browser.execute_script(LIST_MANY_AND_ONE)
+    assert many == one > 60
+    assert entries == 1
 
 
 def test_nothing_flickers_at_thirty_pictures_per_second(browser, bundle):
