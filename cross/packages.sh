@@ -5,7 +5,7 @@
 set -eu
 
 packages="cmake ninja-build g++ g++-aarch64-linux-gnu g++-arm-linux-gnueabihf python3-venv
-    nlohmann-json3-dev libgtest-dev libturbojpeg0-dev libmosquitto-dev mosquitto ffmpeg chromium chromium-driver
+    nlohmann-json3-dev libgtest-dev libturbojpeg0-dev libmosquitto-dev mosquitto ffmpeg chromium chromium-driver firefox-esr
     pkg-config libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev gstreamer1.0-tools gstreamer1.0-plugins-base
     openssh-client openssh-server qemu-user-static qemu-system-arm kmod make xz-utils
     rauc squashfs-tools dbus-daemon libubootenv-tool
