@@ -143,3 +143,12 @@ def test_nothing_flickers_at_thirty_pictures_per_second(browser, bundle):
     assert seen["frames"] == sorted(set(seen["frames"]))
     assert len(seen["frames"]) > 10
     assert seen["shift"] == 0
+
+
+def test_a_picture_that_is_cleared_between_two_repaints_would_be_noticed(browser, bundle):
+    with cam.serving(bundle, ["--source", "synthetic", "--rate", "30"]) as (url, _):
+        browser.get(url)
+        wait_until(browser, lambda: shown_frame(browser) > 0)
+        browser.execute_script("setInterval(() => { picture.width = picture.width; }, 20)")
+        seen = browser.execute_async_script(WATCH, 2000)
+    assert seen["blank"] > 0
