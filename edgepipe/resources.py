@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
 from edgepipe.errors import EdgepipeError
 
 _PACKAGE = Path(__file__).resolve().parent
+_CITED = re.compile(r"(?<![\w./-])(bitstreams|docs|examples)/([\w/-]+(?:\.\w+)*)")
 
 
 def folder(name: str) -> Path:
     """Return the folder of data files ``name`` (such as ``board``)."""
     installed = _PACKAGE / "_data" / name
     return installed if installed.is_dir() else _PACKAGE.parent / name
+
+
+def with_paths(text: str) -> str:
+    """Return ``text`` with each document and example that it names as a path that exists.
+
+    The texts name them as in the repository, such as ``docs/guides/board.md``. Outside it, that
+    becomes the path of the package's own copy.
+    """
+
+    def path_of(found: re.Match[str]) -> str:
+        own = folder(found[1]) / found[2]
+        return str(own) if not Path(found[0]).exists() and own.exists() else found[0]
+
+    return _CITED.sub(path_of, text)
 
 
 def board_folder(architecture: str) -> Path | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from edgepipe import resources
 from edgepipe.errors import EdgepipeError
 
 FLAGS = {
@@ -51,11 +52,14 @@ WITHOUT_HINT = "if the text does not help: edgepipe --debug COMMAND ... shows wh
 
 
 def hint_of(error: EdgepipeError, options: argparse.Namespace | None) -> str:
-    """Return the hint of ``error`` for the command that was called with ``options``."""
+    """Return the hint of ``error`` for the command that was called with ``options``.
+
+    Documents in it are paths that exist here.
+    """
     way = COMMANDS.get(error.option, "")
     flag = FLAGS.get(error.option, "")
     if flag and hasattr(options, flag.lstrip("-").replace("-", "_")):
         way = flag
     if way:
-        return f"{error.hint}: {way} {error.value}".rstrip()
-    return error.hint or WITHOUT_HINT
+        return resources.with_paths(f"{error.hint}: {way} {error.value}".rstrip())
+    return resources.with_paths(error.hint) or WITHOUT_HINT

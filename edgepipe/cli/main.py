@@ -39,11 +39,11 @@ exit codes:
   signed, 18 the board has run a later version, 19 its signature cannot be verified; 20 the board
   computes other bits than the simulator
 
-a first example:
-  edgepipe build examples/nanodet_g_coco_416.onnx --board ultra96 \\
-      --calib examples/calibration -o build/nanodet.edgepipe
-  edgepipe inspect build/nanodet.edgepipe
-  edgepipe run build/nanodet.edgepipe --input examples/pedestrians.avi --output build/demo
+a first example, which finds text in pictures:
+  edgepipe models get ppocr_det
+  edgepipe build ppocr_det.onnx --board ultra96 --calib pictures/ -o ppocr_det.edgepipe
+  edgepipe inspect ppocr_det.edgepipe
+  edgepipe run ppocr_det.edgepipe --input pictures/ --output results/
 """
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
+from edgepipe import resources
 from edgepipe.names import nearest
 
 _CHOICE = re.compile(r"invalid choice: '(?P<found>.*)' \(choose from (?P<known>.*)\)")
@@ -21,6 +22,10 @@ class Parser(argparse.ArgumentParser):
     """An ``ArgumentParser`` with suggestions; subcommands get parsers of this class, too."""
 
     _words: Sequence[str] = ()
+
+    def format_help(self) -> str:
+        """Return the help, in which documents are paths that exist here."""
+        return resources.with_paths(super().format_help())
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse as ``ArgumentParser`` does, but let the command whose option is unknown say so.
