@@ -107,7 +107,7 @@ wheel: build/board/.written
 	    build/python/aarch64/lib/libedgepipe_c.so build/python/armhf/lib/libedgepipe_c.so
 	ls -l build/wheels
 
-# Debian packages for boards: edgepipe and edgepipe-dev, for arm64 and armhf.
+# Debian packages for boards: edgepipe, edgepipe-dev and gstreamer1.0-edgepipe, for arm64 and armhf.
 deb: $(AARCH64)/.built $(ARMHF)/.built
 	cross/packages.sh deb
 	rm -rf build/deb
@@ -266,12 +266,19 @@ $(TVM_AARCH64)/.pins: $(VENV)/.created cross/tvm-aarch64.txt cross/fetch-tvm.sh
 	cross/fetch-tvm.sh $(TVM_AARCH64) $(PYTHON)
 	@touch $@
 
+# Debian's GStreamer for a board's architecture, for its plug-in; without a Debian mirror, there is none.
+build/gstreamer/%.fetched: cross/fetch_gstreamer.py $(VENV)/.installed
+	$(PYTHON) cross/fetch_gstreamer.py $* build/gstreamer/$*
+	@mkdir -p build/gstreamer && touch $@
+
 $(AARCH64)/.built: $(TVM_AARCH64)/.pins
 $(AARCH64)/.built: TVM_LIBRARIES = $(abspath $(TVM_AARCH64))
 $(ARMHF)/.built: $(shell find cross/tvm -type f)
-$(AARCH64)/.built $(ARMHF)/.built: build/%/.built: $(VENV)/.installed cross/%.cmake cross/old_glibc.cc
+$(AARCH64)/.built $(ARMHF)/.built: build/%/.built: $(VENV)/.installed cross/%.cmake cross/old_glibc.cc build/gstreamer/%.fetched
 	cmake -S . -B build/$* -G Ninja -DCMAKE_UNITY_BUILD=ON -DCMAKE_TOOLCHAIN_FILE=cross/$*.cmake \
 	    -DPython3_EXECUTABLE=$(abspath $(PYTHON)) \
+	    -DEDGEPIPE_GSTREAMER=$(abspath build/gstreamer/$*) \
+	    -DEDGEPIPE_BUILD_GSTREAMER=$$([ -d build/gstreamer/$*/usr ] && echo ON || echo OFF) \
 	    -DEDGEPIPE_TVM_LIBRARIES=$(TVM_LIBRARIES) > build/$*.log 2>&1 || { cat build/$*.log; exit 1; }
 	cmake --build build/$* >> build/$*.log 2>&1 || { tail -50 build/$*.log; exit 1; }
 	@touch $@

@@ -4,6 +4,10 @@
 #include "inference_element.h"
 #include "overlay_element.h"
 
+// The oldest GStreamer that loads the plug-in, whichever it was built with.
+constexpr int kMajor = 1;
+constexpr int kMinor = 16;
+
 #define PACKAGE "edgepipe"  // a name that GST_PLUGIN_DEFINE expects
 
 static gboolean register_elements(GstPlugin* plugin) {
@@ -14,6 +18,6 @@ static gboolean register_elements(GstPlugin* plugin) {
   return registered ? TRUE : FALSE;
 }
 
-GST_PLUGIN_DEFINE(GST_VERSION_MAJOR, GST_VERSION_MINOR, edgepipe,
+GST_PLUGIN_DEFINE(kMajor, kMinor, edgepipe,
                   "Neural networks on the CPU and the VTA accelerator of FPGA SoC boards",
                   register_elements, EDGEPIPE_VERSION, "Apache 2.0", "edgepipe", "edgepipe")

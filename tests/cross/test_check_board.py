@@ -85,6 +85,17 @@ def test_a_library_that_boards_lack_is_named_unless_it_comes_along(board):
     assert "bin/program: needs libother.so, which boards do not have" in check(folder).stderr
 
 
+def test_only_a_plug_in_for_gstreamer_may_need_its_libraries(board):
+    options = ("-shared", "-nostdlib", "-Wl,-soname,libgstreamer-1.0.so.0")
+    stub = board("int gst() { return 1; }", *options, name="stub.so") / "stub.so"
+    plugin = "lib/gstreamer-1.0/libgstx.so"
+    folder = board("int x() { return gst(); }", "-shared", "-nostdlib", stub, name=plugin)
+    stub.unlink()
+    assert check(folder).returncode == 0
+    (folder / plugin).rename(folder / "libx.so")
+    assert "libx.so: needs libgstreamer-1.0.so.0, which boards do not" in check(folder).stderr
+
+
 def test_a_search_path_of_the_machine_that_built_it_is_named(board):
     folder = board("int _start() { return getpid(); }", "-Wl,-rpath,$ORIGIN/../lib:/home/me/lib")
     assert "looks for libraries in /home/me/lib, expected $ORIGIN only" in check(folder).stderr
