@@ -21,7 +21,7 @@ help:
 	@echo "make wheel           wheels for installing elsewhere, in build/wheels: edgepipe, edgepipe_boards and edgepipe_runtime"
 	@echo "make deb             Debian packages for boards, in build/deb, checked by lintian"
 	@echo "make test-board      only the board tests, on an emulated Ultra96 or on EDGEPIPE_BOARD=user@host"
-	@echo "make test-networks   well-known networks, some from PyPI: each is built and gives the bits of integer Relax"
+	@echo "make test-networks   well-known networks, some from PyPI: each is built and gives the bits of integer Relax; the wheels on each Python"
 	@echo "make fuzz-networks   2,000 random and damaged networks: each is built exactly or refused in one line"
 	@echo "make test-sanitizers the C++ tests under ThreadSanitizer, AddressSanitizer and UBSan"
 	@echo "make fuzz            libFuzzer and atheris on readers of untrusted input; FUZZ_SECONDS=60 for each target"
@@ -67,8 +67,9 @@ test-python: $(VENV)/.installed $(AARCH64)/.built
 	$(PYTHON) -m pytest -n 3 -m "not armhf and not networks" $(PYTEST)
 
 # Well-known networks as exporters write them and as packages on PyPI contain them, and the longest tests
-# of exactness: run it after a change of edgepipe/frontend or edgepipe/quantize, and before a release.
-test-networks: $(VENV)/.installed $(AARCH64)/.built
+# of exactness: run it after a change of edgepipe/frontend or edgepipe/quantize, and before a release. The
+# wheels are installed on every Python at hand.
+test-networks: wheel
 	$(PYTHON) -m pytest -n 2 -m "networks and not armhf" $(PYTEST)
 
 # Random networks from a grammar of layers, and damaged ones: about two hours for 2,000.
