@@ -61,9 +61,9 @@ Result<std::unique_ptr<StreamOutput>> StreamOutput::open(const VideoStream::Opti
       options, [&session](int label_index) { return session.postprocessor().label(label_index); });
   if (!stream.ok()) return stream.status();
   // Enough to be reduced to a size that was asked for: copies are reduced by whole numbers only.
-  constexpr std::uint64_t kUsual = 1280 * 720;
-  const std::uint64_t asked =
-      std::uint64_t{4} * static_cast<std::uint64_t>(options.width * options.height);
+  constexpr std::uint64_t kUsual = std::uint64_t{1280} * 720;
+  const std::uint64_t asked = std::uint64_t{4} * static_cast<unsigned>(options.width) *
+                              static_cast<unsigned>(options.height);
   PictureInput::Copies& copies = session.pictures().add_copies(asked > 0 ? asked : kUsual);
   copies.ask(PictureInput::Copies::kAll);
   return std::unique_ptr<StreamOutput>(new StreamOutput(session, copies, *std::move(stream)));

@@ -45,16 +45,22 @@ INSTALL = "install a complete ffmpeg (Debian: apt-get install ffmpeg), or leave 
 KEYS = {"destination", "sent", "dropped", "reconnects", "outage_s", "fault"}
 
 
+def with_picture(bundle: Path) -> Path:
+    """Write a grey picture beside the bundle, on which every colour is one of the results."""
+    cv2.imwrite(str(bundle.parent / "grey.png"), np.full((HEIGHT, WIDTH, 3), 90, np.uint8))
+    return bundle
+
+
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return cam.make_bundle(tmp_path_factory.mktemp("bundle"))
+    return with_picture(cam.make_bundle(tmp_path_factory.mktemp("bundle")))
 
 
 @pytest.fixture(scope="module")
 def boxes(tmp_path_factory: pytest.TempPathFactory, files: Any) -> Path:
     """Return a bundle that finds the box BOX, of the first class, in every picture."""
     folder = tmp_path_factory.mktemp("boxes")
-    return bundle_of(folder / "boxes", files, library=compiled(folder, DECODER))
+    return with_picture(bundle_of(folder / "boxes", files, library=compiled(folder, DECODER)))
 
 
 @contextmanager
@@ -62,7 +68,8 @@ def streaming(
     bundle: Path, destination: object, *options: str, environment: dict[str, str] | None = None
 ) -> Iterator[subprocess.Popen[str]]:
     """Run the program with a stream; yield the process, whose messages are in its stderr."""
-    command = [needs.built("edgepipe-cam"), bundle, "--no-pin", *SOURCE, *QUIET]
+    source = ["--source", bundle.parent / "grey.png", "--loop", "--rate", "30"]
+    command = [needs.built("edgepipe-cam"), bundle, "--no-pin", *source, *QUIET]
     command += ["--stream", destination, *options]
     process = subprocess.Popen(
         [str(word) for word in command], stderr=subprocess.PIPE, text=True, env=environment

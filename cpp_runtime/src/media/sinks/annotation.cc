@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <ranges>
 #include <span>
 
 namespace edgepipe {
@@ -25,6 +24,7 @@ class Annotator {
   void class_map(const ClassMap& map) {
     const int columns = map.right - map.left;
     const int rows = map.bottom - map.top;
+    const auto width = static_cast<std::size_t>(map.width);
     const auto part = [](int cell, int cells, int pixels, int cut) {
       return static_cast<int>(static_cast<std::int64_t>(cell) * pixels / cells) - cut;
     };
@@ -32,7 +32,8 @@ class Annotator {
       const int top = part(row, rows, placement_.fitted_height, placement_.top);
       const int bottom = part(row + 1, rows, placement_.fitted_height, placement_.top);
       for (int column = 0; column < columns; ++column) {
-        const auto at = static_cast<std::size_t>((map.top + row) * map.width + map.left + column);
+        const std::size_t at = static_cast<std::size_t>(map.top + row) * width +
+                               static_cast<std::size_t>(map.left + column);
         const int found = map.classes[at];
         if (found == 0) continue;
         painter_.tint({part(column, columns, placement_.fitted_width, placement_.left), top,
@@ -128,7 +129,9 @@ void annotate(const Canvas& canvas, const FrameResult& result, const Placement& 
               const ClassNames& names) {
   Annotator annotator(canvas, placement, names);
   if (result.kind == ResultKind::kClassMap) annotator.class_map(result.map);
-  for (const Detection& found : std::views::reverse(result.detections)) annotator.box(found);
+  for (std::size_t index = result.detections.size(); index-- > 0;) {
+    annotator.box(result.detections[index]);
+  }
   for (const Detection& found : result.detections) annotator.name_of(found);
   const std::size_t groups = std::max<std::size_t>(result.detections.size(), 1);
   const std::size_t each = result.points.size() / groups;

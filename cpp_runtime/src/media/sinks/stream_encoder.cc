@@ -147,7 +147,7 @@ Status StreamEncoder::check(const StreamDestination& destination) {
   const Shape shape{.width = kSide, .height = kSide};
   Result<std::unique_ptr<StreamEncoder>> encoder = start(destination, shape, {"-f", "null", "-"});
   if (!encoder.ok()) return encoder.status();
-  const std::vector<std::byte> black(3 * kSide * kSide);
+  const std::vector<std::byte> black(std::size_t{3} * kSide * kSide);
   const std::atomic<bool> never{false};
   const Result<bool> written = (*encoder)->write(black, never);
   return written.ok() ? (*encoder)->finish(kChecked) : written.status();

@@ -29,7 +29,7 @@ class AnnotationTest : public ::testing::Test {
   }
 
   [[nodiscard]] std::array<int, 3> pixel(int x, int y) const {
-    const std::size_t at = 3 * static_cast<std::size_t>(y * kWidth + x);
+    const std::size_t at = std::size_t{3} * static_cast<std::size_t>(y * kWidth + x);
     return {pixels_[at], pixels_[at + 1], pixels_[at + 2]};
   }
 
