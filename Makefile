@@ -12,7 +12,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe edgepipe_runtime vta_stages vta_rtl cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime bench-split bench-deploy soak docs container container-ci packages clean help
+.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-farm bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime bench-split bench-deploy soak docs container container-ci packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
@@ -31,6 +31,7 @@ help:
 	@echo "make bench-accuracy  int8 against float: Fashion-MNIST, NanoDet's boxes, networks of packages beside onnxruntime's int8"
 	@echo "make bench-arm       first convolutions on one and two cores, compared with onnxruntime's int8"
 	@echo "make bench-build     time and memory of \`edgepipe build\` for ResNet-18 and NanoDet"
+	@echo "make bench-farm      200 simulated boards at one tracker: killed clients, and load until something breaks"
 	@echo "make bench-model     the timing model beside layers that TVM measured on boards, and programs on upstream's other hardware"
 	@echo "make bench-networks  well-known networks at full size: stages, loads, memory, predicted frames per second, int8 against float"
 	@echo "make bench-page      frames per second while 50 and 200 readers follow the live page"
@@ -204,7 +205,7 @@ format: $(VENV)/.installed
 	$(VENV)/bin/ruff check --fix-only . && $(VENV)/bin/ruff format .
 	find cpp_runtime cross examples -name '*.h' -o -name '*.cc' | xargs clang-format -i
 
-bench-accuracy bench-arm bench-build bench-pipeline bench-rtl bench-sim bench-split bench-tables bench-vta: bench-%: $(VENV)/.installed
+bench-accuracy bench-arm bench-build bench-farm bench-pipeline bench-rtl bench-sim bench-split bench-tables bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
 
 bench-model: $(VENV)/.installed
