@@ -12,6 +12,8 @@ import contextlib
 import ctypes
 import io
 import os
+import secrets
+import socket
 import sys
 import threading
 import warnings
@@ -427,6 +429,16 @@ def connect_rpc(host: str, port: int, key: str, limit_s: float) -> Any:
     from tvm import rpc  # slow to load, and needed only here
 
     return rpc.connect(host, port, key, session_timeout=limit_s)
+
+
+def serve_rpc_tracker(listener: socket.socket) -> None:
+    """Run TVM's RPC tracker on a listening socket, in this thread, and do not return."""
+    import asyncio
+
+    from tvm.rpc.tracker import TrackerServerHandler
+
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    TrackerServerHandler(listener, secrets.token_hex()).run()  # nobody knows the key that stops it
 
 
 def fetch_remote(function: Any, *arguments: object) -> Array:

@@ -6,8 +6,10 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import resource
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +29,13 @@ server listens only on the board's 127.0.0.1. Clients reach it through an SSH tu
 key, which is random for every server. Without --host, the server runs on this machine. It ends with
 the command, or when the connection is lost. It refuses to run as root without --allow-root.
 
-With `rpc offer` clients ask TVM's tracker (`python -m tvm.exec.rpc_tracker`) for a board and get a
-key of their own. With --host they must run on this machine, where the tunnel ends.
+With `rpc offer` clients ask a TVM RPC tracker (`rpc tracker`, or TVM's own program) for a board and
+get a key of their own. With --host they must run on this machine, where the tunnel ends.
 
 examples:
   edgepipe rpc run net.edgepipe --host xilinx@192.168.2.99
   edgepipe rpc open --host door-camera     # prints HOST:PORT KEY for tvm.rpc.connect
+  edgepipe rpc tracker --port 9190
   edgepipe rpc offer --host door-camera --tracker lab:9190 --key ultra96
   edgepipe rpc boards --tracker lab:9190             # which boards it has, and who waits
   edgepipe rpc run net.edgepipe --tracker lab:9190 --key ultra96
@@ -60,6 +63,17 @@ def add_parser(commands: Any) -> None:
     )
     add_where(offered)
     offered.set_defaults(run=run_offer)
+    tracking = actions.add_parser(
+        "tracker", help="run a TVM RPC tracker on 127.0.0.1 until standard input closes"
+    )
+    tracking.add_argument(
+        "--port",
+        type=partial(arguments.whole, most=65535),
+        default=9190,
+        metavar="N",
+        help="port to listen on (default: %(default)s; 0: any free port)",
+    )
+    tracking.set_defaults(run=run_tracker)
     listed = actions.add_parser("boards", help="print the boards that a TVM RPC tracker has")
     listed.add_argument(
         "--tracker", required=True, metavar="HOST:PORT", help="address of the tracker"
@@ -170,6 +184,20 @@ def run_offer(options: argparse.Namespace) -> int:
             where = ["--tracker", f"{tracker[0]}:{tracker[1]}", "--key", options.key]
             stack.enter_context(rpc.LocalServer.start(program, where, allow_root=root))
         print_line(f"offered as {options.key} at {options.tracker}")
+        for _ in sys.stdin:
+            pass
+    return 0
+
+
+def run_tracker(options: argparse.Namespace) -> int:
+    """Run a tracker until standard input ends."""
+    from edgepipe.rpc.tracker import serving
+
+    # A connection is an open file. At the limit, TVM's tracker would stop to answer anybody.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with serving(options.port) as port:
+        print_line(f"tracker at 127.0.0.1:{port}")
         for _ in sys.stdin:
             pass
     return 0

@@ -12,22 +12,26 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import re
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from edgepipe import tvm_adapter
 from edgepipe.errors import RpcError
 
 _ADDRESS = re.compile(r"(?P<host>[^:\s]+):(?P<port>[0-9]{1,5})")
-_GREETING_S = 1.0  # of the first connection, and twice as long of each next one
+_GREETING_S = 1.0  # of the first connection, and longer of each next one
 _ANSWER_S = 10.0  # for all answers but that to a request, which may wait for a board
 _MAGIC = 0x2F271
 _SUCCESS, _REQUEST, _SUMMARY = 0, 4, 6
 _MOST_BYTES = 1 << 24
+_QUEUE = 4096  # connections that wait to be accepted
 _SERVER = "server:"
 
 
@@ -121,7 +125,7 @@ class Tracker:
             except TimeoutError:
                 if time.monotonic() > end:
                     raise self._silent("timed out") from None
-                greeting_s *= 2
+                greeting_s *= random.uniform(1.5, 2.5)  # not all clients again at once
             except OSError as cause:
                 raise self._silent(cause.strerror or str(cause)) from cause
         with connection:
@@ -168,7 +172,7 @@ class Tracker:
     def _silent(self, reason: str) -> RpcError:
         return RpcError(
             f"{self}: does not answer ({reason})",
-            hint="start tvm.exec.rpc_tracker there, or correct its address",
+            hint="start one there with `edgepipe rpc tracker`, or correct its address",
         )
 
     def _unknown(self, key: str, kinds: Mapping[str, Kind]) -> RpcError:
@@ -191,6 +195,28 @@ class Tracker:
             f"{queue if others > 0 else 'no other client waits'}",
             hint="wait longer, or offer more boards with `edgepipe rpc offer`",
         )
+
+
+@contextlib.contextmanager
+def serving(port: int) -> Iterator[int]:
+    """Run a tracker on 127.0.0.1 for the block and yield its port; 0: any free port.
+
+    It is TVM's own, with a queue long enough for a whole farm's connections. Its thread ends with
+    the process. Raises ``RpcError`` if the port is in use.
+    """
+    try:
+        listener = socket.create_server(("127.0.0.1", port), backlog=_QUEUE)
+    except OSError as cause:
+        raise RpcError(
+            f"127.0.0.1:{port}: a tracker cannot listen there ({cause.strerror})",
+            hint="stop the program that uses the port, or choose another one",
+            option="port",
+            value="N",
+        ) from cause
+    threading.Thread(
+        target=tvm_adapter.serve_rpc_tracker, args=(listener,), name="rpc-tracker", daemon=True
+    ).start()
+    yield int(listener.getsockname()[1])
 
 
 def tracker_address(text: str) -> tuple[str, int]:

@@ -264,7 +264,7 @@ def test_a_tracker_that_cannot_be_used_is_named(
     )  # fmt: skip
     assert_fails(
         capsys, refused("--tracker", "127.0.0.1:1", "--key", KEY), "does not answer",
-        "start tvm.exec.rpc_tracker there, or correct its address",
+        "start one there with `edgepipe rpc tracker`, or correct its address",
     )  # fmt: skip
     assert_fails(
         capsys, refused("--tracker", "lab", "--key", KEY), "found 'lab', expected HOST:PORT",

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import assert_fails, run
+from command_line import EDGEPIPE, assert_fails, run
 from needs import rpcd
 from small_networks import build_small_bundle
 from tvm.rpc.tracker import Tracker
 
 from edgepipe import rpc
 from edgepipe.rpc.link import RpcServer
+from edgepipe.rpc.tracker import tracker_address
 
 pytestmark = pytest.mark.sim
 
@@ -74,9 +77,45 @@ def test_a_board_of_a_tracker_needs_both_address_and_name(
         )  # fmt: skip
 
 
+def test_a_tracker_runs_until_its_input_ends_and_takes_many_clients_at_once() -> None:
+    command = [*EDGEPIPE, "rpc", "tracker", "--port", "0"]
+    with subprocess.Popen(
+        command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        said, _, address = process.stdout.readline().strip().rpartition(" ")
+        assert said == "tracker at"
+        host, port = tracker_address(address)
+        clients = [socket.create_connection((host, port)) for _ in range(200)]
+        for client in clients:
+            client.settimeout(60)
+            client.sendall(b"\x71\xf2\x02\x00")
+        assert {client.recv(4) for client in clients} == {b"\x71\xf2\x02\x00"}
+        for client in clients:
+            client.close()
+        options = ["--tracker", address, "--key", "u96"]
+        with (
+            rpc.LocalServer.start(rpcd(), options, allow_root=True),
+            rpc.Place.at_server(rpc_server(address)).open() as session,
+        ):
+            assert session.info()["cores"] >= 1
+        process.communicate("")
+    assert process.returncode == 0
+
+
+def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert_fails(
+            capsys, run("rpc", "tracker", "--port", port),
+            f"127.0.0.1:{port}: a tracker cannot listen there (Address already in use",
+            "stop the program that uses the port, or choose another one: --port N",
+        )  # fmt: skip
+
+
 def test_a_tracker_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert_fails(
         capsys, run("rpc", "boards", "--tracker", "127.0.0.1:1"),
         "RPC tracker 127.0.0.1:1: does not answer (Connection refused)",
-        "start tvm.exec.rpc_tracker there, or correct its address",
+        "start one there with `edgepipe rpc tracker`, or correct its address",
     )  # fmt: skip

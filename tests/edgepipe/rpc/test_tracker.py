@@ -24,7 +24,7 @@ from edgepipe.rpc.tracker import Kind, Tracker, tracker_address
 pytestmark = pytest.mark.sim
 
 GREETING = struct.pack("<i", base.RPC_TRACKER_MAGIC)
-START = "start tvm.exec.rpc_tracker there, or correct its address"
+START = "start one there with `edgepipe rpc tracker`, or correct its address"
 OFFER = "offer boards with `edgepipe rpc offer`, or correct the name"
 LONGER = "wait longer, or offer more boards with `edgepipe rpc offer`"
 
