@@ -49,7 +49,8 @@ def run(script: str, folder: Path, variables: Mapping[str, str]) -> str:
             (folder / name).symlink_to(ROOT / name)
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     ran = subprocess.run(
-        ["sh", "-eux", "-c", script],
+        # What a failed script leaves in the background would keep its output open.
+        ["sh", "-eux", "-c", f"trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n{script}"],
         cwd=folder,
         env=os.environ | {"PATH": programs, "PYTHONPATH": str(ROOT)} | dict(variables),
         capture_output=True,
