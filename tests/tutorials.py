@@ -50,7 +50,7 @@ def run(script: str, folder: Path, variables: Mapping[str, str]) -> str:
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     ran = subprocess.run(
         # What a failed script leaves in the background would keep its output open.
-        ["sh", "-eux", "-c", f"trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n{script}"],
+        ["sh", "-eux", "-c", f"trap 'kill ${{!-}} 2> /dev/null || true' EXIT\n{script}"],
         cwd=folder,
         env=os.environ | {"PATH": programs, "PYTHONPATH": str(ROOT)} | dict(variables),
         capture_output=True,
