@@ -6,6 +6,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from vta_rtl.compute.product_pairs import ProductCell
 from vta_rtl.device import VtaDevice
 from vta_rtl.dram.axi import check_bus, read_bus, write_bus
 from vta_rtl.dram.window import ReadGuard, WriteGuard
@@ -26,10 +27,17 @@ class VtaCore(wiring.Component):
     element.
     """
 
-    def __init__(self, accelerator: Accelerator, *, bus_bytes: int = 16) -> None:
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        *,
+        bus_bytes: int = 16,
+        cell: ProductCell = ProductCell.BEHAVIOURAL,
+    ) -> None:
         check_bus(accelerator, bus_bytes)
         self._accelerator = accelerator
         self._bus_bytes = bus_bytes
+        self._cell = cell
         super().__init__(
             {
                 "registers": In(lite_bus()),
@@ -45,7 +53,7 @@ class VtaCore(wiring.Component):
         """Return the circuit."""
         m = Module()
         a, bus_bytes = self._accelerator, self._bus_bytes
-        m.submodules.device = device = VtaDevice(a, bus_bytes=bus_bytes)
+        m.submodules.device = device = VtaDevice(a, bus_bytes=bus_bytes, cell=self._cell)
         m.submodules.control = control = RunControl(a, bus_bytes=bus_bytes)
         wiring.connect(m, wiring.flipped(self.registers), control.bus)
         m.d.comb += self.interrupt.eq(control.interrupt)

@@ -7,6 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from vta_rtl.buffers.buffer import Buffer
+from vta_rtl.compute.product_pairs import ProductCell
 from vta_rtl.dram.axi import ADDRESS_BITS, check_bus, read_bus, write_bus
 from vta_rtl.isa.names import BASES, MODULES, RUNNERS
 from vta_rtl.modules.compute import ComputeModule
@@ -41,10 +42,17 @@ class VtaDevice(wiring.Component):
     Raises AcceleratorError if ``bus_bytes`` is not 8 or 16, or wider than an input or out element.
     """
 
-    def __init__(self, accelerator: Accelerator, *, bus_bytes: int = 16) -> None:
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        *,
+        bus_bytes: int = 16,
+        cell: ProductCell = ProductCell.BEHAVIOURAL,
+    ) -> None:
         check_bus(accelerator, bus_bytes)
         self._accelerator = accelerator
         self._bus_bytes = bus_bytes
+        self._cell = cell
         runners = data.StructLayout(dict.fromkeys(RUNNERS, 1))
         modules = data.StructLayout(dict.fromkeys(MODULES, 1))
         super().__init__(
@@ -75,7 +83,7 @@ class VtaDevice(wiring.Component):
         a, bus_bytes = self._accelerator, self._bus_bytes
         m.submodules.fetch = fetch = Fetch(a, bus_bytes=bus_bytes)
         m.submodules.load = load = LoadModule(a, bus_bytes=bus_bytes)
-        m.submodules.compute = compute = ComputeModule(a, bus_bytes=bus_bytes)
+        m.submodules.compute = compute = ComputeModule(a, bus_bytes=bus_bytes, cell=self._cell)
         m.submodules.store = store = StoreModule(a, bus_bytes=bus_bytes)
         running, begins = Signal(), Signal()
         m.d.comb += [

@@ -18,6 +18,7 @@ from amaranth.hdl import (
     ValueLike,
 )
 
+from vta_rtl.compute.product_pairs import ProductCell
 from vta_rtl.core import VtaCore
 from vta_rtl.dram.axi import check_bus
 from vta_rtl.isa.names import MODULES
@@ -32,8 +33,14 @@ _NORMAL_BUFFERABLE = 0b0011
 """AxCACHE: normal memory, not cached (A4.4). The driver maintains the caches."""
 
 
-def verilog(accelerator: Accelerator, *, bus_bytes: int = 16) -> str:
-    """Return Verilog whose top module is :data:`TOP_NAME`.
+def verilog(
+    accelerator: Accelerator,
+    *,
+    bus_bytes: int = 16,
+    cell: ProductCell = ProductCell.BEHAVIOURAL,
+) -> str:
+    """Return Verilog whose top module is :data:`TOP_NAME`, with products in the FPGA's DSP cells if
+    ``cell`` names one.
 
     Ports: ``aclk``; ``aresetn``, a synchronous reset, active low; ``irq``; the AXI4-Lite slave
     ``s_axi_control_*`` (``vta_rtl/registers.md``); the AXI4 masters ``m_axi_fetch_*``,
@@ -43,7 +50,7 @@ def verilog(accelerator: Accelerator, *, bus_bytes: int = 16) -> str:
     Raises AcceleratorError as :class:`~vta_rtl.core.VtaCore` does.
     """
     check_bus(accelerator, bus_bytes)
-    top = _Top(VtaCore(accelerator, bus_bytes=bus_bytes), bus_bytes)
+    top = _Top(VtaCore(accelerator, bus_bytes=bus_bytes, cell=cell), bus_bytes)
     return convert(top, name=TOP_NAME, ports=top.ports, emit_src=False, strip_internal_attrs=True)
 
 

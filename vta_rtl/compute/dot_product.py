@@ -6,6 +6,7 @@ from amaranth.hdl import Cat, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from vta_rtl.compute.product_pairs import PAIR_CYCLES, ProductCell, ProductPairs
 from vta_stages.accelerator import Accelerator
 
 _LEVELS_PER_CYCLE = 2
@@ -14,7 +15,7 @@ _LEVELS_PER_CYCLE = 2
 
 def product_cycles(accelerator: Accelerator) -> int:
     """Return the cycles from the operands of a step to its sums."""
-    return 1 + -(-_levels(accelerator) // _LEVELS_PER_CYCLE)
+    return PAIR_CYCLES + -(-_levels(accelerator) // _LEVELS_PER_CYCLE)
 
 
 def _levels(accelerator: Accelerator) -> int:
@@ -28,12 +29,12 @@ class DotProduct(wiring.Component):
     signed[batch, block_out], ``product_cycles(accelerator)`` after its operands. The sums
     are exact.
 
-    One multiplication is one product here. Two in a DSP cell, which an FPGA of this size needs, do
-    not exist yet.
+    An input and the weights of two outputs make a pair of products, in one cell.
     """
 
-    def __init__(self, accelerator: Accelerator) -> None:
+    def __init__(self, accelerator: Accelerator, *, cell: ProductCell) -> None:
         self._accelerator = accelerator
+        self._cell = cell
         row = data.ArrayLayout(signed(8), accelerator.block_in)
         sums = data.ArrayLayout(signed(16 + _levels(accelerator)), accelerator.block_out)
         super().__init__(
@@ -48,16 +49,25 @@ class DotProduct(wiring.Component):
         """Return the circuit."""
         m = Module()
         a = self._accelerator
-        for b in range(a.batch):
-            for o in range(a.block_out):
-                products = [self.inp[b][k] * self.wgt[o][k] for k in range(a.block_in)]
-                m.d.comb += self.sums[b][o].eq(_tree(m, products, f"sum_{b}_{o}"))
+        # The last output has no partner if there is an odd number of them, which is 1.
+        outputs = range(0, a.block_out, 2)
+        indices = [(b, o, k) for b in range(a.batch) for o in outputs for k in range(a.block_in)]
+        m.submodules.pairs = pairs = ProductPairs(len(indices), self._cell)
+        products: dict[tuple[int, int], list[Value]] = {}
+        for n, (b, o, k) in enumerate(indices):
+            m.d.comb += [pairs.w[n].eq(self.inp[b][k]), pairs.b[n].eq(self.wgt[o][k])]
+            products.setdefault((b, o), []).append(pairs.lower[n])
+            if o + 1 < a.block_out:
+                m.d.comb += pairs.a[n].eq(self.wgt[o + 1][k])
+                products.setdefault((b, o + 1), []).append(pairs.upper[n])
+        for (b, o), terms in products.items():
+            m.d.comb += self.sums[b][o].eq(_tree(m, terms, f"sum_{b}_{o}"))
         return m
 
 
-def _tree(m: Module, products: list[Value], name: str) -> Value:
-    """Return the sum of products, with registers after the products and between the levels."""
-    terms, level = _registers(m, products, f"{name}_product"), 0
+def _tree(m: Module, terms: list[Value], name: str) -> Value:
+    """Return the sum of terms, with a register after every few levels and after the last."""
+    level = 0
     while len(terms) > 1:
         terms = [one + other for one, other in zip(terms[::2], terms[1::2], strict=True)]
         level += 1

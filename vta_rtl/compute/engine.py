@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from vta_rtl.buffers.ports import READ_CYCLES, read_port, write_port
 from vta_rtl.compute.accumulator_access import AccumulatorAccess
 from vta_rtl.compute.dot_product import DotProduct, product_cycles
+from vta_rtl.compute.product_pairs import ProductCell
 from vta_rtl.compute.step_sequencer import StepSequencer
 from vta_rtl.compute.vector_alu import VectorAlu
 from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
@@ -35,8 +36,11 @@ class Engine(wiring.Component):
     by one. ``stop`` In(1) ends an instruction after the steps that have begun.
     """
 
-    def __init__(self, accelerator: Accelerator) -> None:
+    def __init__(
+        self, accelerator: Accelerator, *, cell: ProductCell = ProductCell.BEHAVIOURAL
+    ) -> None:
         self._accelerator = a = accelerator
+        self._cell = cell
         acc = read_port(8 * a.acc_bytes, a.acc_depth)
         super().__init__(
             {
@@ -59,7 +63,7 @@ class Engine(wiring.Component):
         m = Module()
         a = self._accelerator
         m.submodules.sequencer = sequencer = StepSequencer(a)
-        m.submodules.dot_product = dot_product = DotProduct(a)
+        m.submodules.dot_product = dot_product = DotProduct(a, cell=self._cell)
         m.submodules.access = access = AccumulatorAccess(a)
         m.submodules.vector_alu = alu = VectorAlu(a)
         wiring.connect(m, sequencer.uop, wiring.flipped(self.uop))

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from vta_rtl.buffers.buffer import Buffer
 from vta_rtl.buffers.ports import read_port, write_port
 from vta_rtl.compute.engine import Engine
+from vta_rtl.compute.product_pairs import ProductCell
 from vta_rtl.dram.axi import ADDRESS_BITS, read_bus
 from vta_rtl.dram.loader import Loader
 from vta_rtl.isa.layouts import INSTRUCTION_BITS, head_layout
@@ -38,8 +39,15 @@ class ComputeModule(wiring.Component):
     Raises AcceleratorError if the bus does not fit the accelerator.
     """
 
-    def __init__(self, accelerator: Accelerator, *, bus_bytes: int) -> None:
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        *,
+        bus_bytes: int,
+        cell: ProductCell = ProductCell.BEHAVIOURAL,
+    ) -> None:
         self._accelerator = a = accelerator
+        self._cell = cell
         self._bus_bytes = bus_bytes
         super().__init__(
             {
@@ -65,7 +73,7 @@ class ComputeModule(wiring.Component):
         for name in ("active", "waiting"):
             m.d.comb += getattr(self, name).eq(getattr(control, name))
         m.d.comb += control.abort.eq(self.abort)
-        m.submodules.engine = engine = Engine(a)
+        m.submodules.engine = engine = Engine(a, cell=self._cell)
         m.submodules.loader = loader = Loader(
             a, (MemoryType.UOP, MemoryType.ACC), bus_bytes=self._bus_bytes
         )
