@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Value
 from amaranth.lib import wiring
 from amaranth.sim import SimulatorContext
 from numpy.typing import NDArray
 from rtl_simulation import simulate
 
+from vta_rtl.buffers.accumulator_buffer import AccumulatorBuffer
 from vta_rtl.buffers.buffer import Buffer
 from vta_rtl.compute.engine import Engine
 from vta_stages.accelerator import Accelerator
@@ -107,15 +108,19 @@ class EngineOnBuffers(wiring.Component):
         self.uop = Buffer(accelerator, MemoryType.UOP)
         self.inp = Buffer(accelerator, MemoryType.INP)
         self.wgt = Buffer(accelerator, MemoryType.WGT)
-        self.acc = Buffer(accelerator, MemoryType.ACC, readers=2)
+        self.acc = AccumulatorBuffer(accelerator)
         self.out = Buffer(accelerator, MemoryType.OUT)
         super().__init__({})
+
+    def row(self, name: str, n: int) -> Value:
+        """Return an element of a buffer, to set and get."""
+        return self.acc.row(n) if name == "acc" else getattr(self, name).rows[n]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules += [self.engine, self.uop, self.inp, self.wgt, self.acc, self.out]
         for buffer in ("uop", "inp", "wgt"):
-            wiring.connect(m, getattr(self.engine, buffer), getattr(self, buffer).read_0)
+            wiring.connect(m, getattr(self.engine, buffer), getattr(self, buffer).read)
         wiring.connect(m, self.engine.acc_dst, self.acc.read_0)
         wiring.connect(m, self.engine.acc_src, self.acc.read_1)
         wiring.connect(m, self.engine.acc, self.acc.write)
@@ -139,8 +144,7 @@ def run_on_engine(
             ctx.set(circuit.uop.rows[n], word)
         for name in ("inp", "wgt", "acc", "out"):
             for n, element in enumerate(getattr(contents, name)):
-                rows = getattr(circuit, name).rows
-                ctx.set(rows[n], int.from_bytes(element.tobytes(), "little"))
+                ctx.set(circuit.row(name, n), int.from_bytes(element.tobytes(), "little"))
         for low, high in encode(accelerator, instructions).tolist():
             ctx.set(engine.instruction, high << 64 | low)
             ctx.set(engine.start, 1)
@@ -153,7 +157,7 @@ def run_on_engine(
             busy_cycles.append(cycles)
         for name in ("acc", "out"):
             for n, element in enumerate(getattr(after, name)):
-                row = ctx.get(getattr(circuit, name).rows[n])
+                row = ctx.get(circuit.row(name, n))
                 data = row.to_bytes(element.nbytes, "little")
                 element[...] = np.frombuffer(data, element.dtype).reshape(element.shape)
 

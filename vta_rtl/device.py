@@ -144,7 +144,7 @@ class VtaDevice(wiring.Component):
         ):
             m.submodules[kind.name.lower()] = buffer = Buffer(a, kind)
             wiring.connect(m, writer, buffer.write)
-            wiring.connect(m, reader, buffer.read_0)
+            wiring.connect(m, reader, buffer.read)
 
         m.d.comb += self.quiet.eq(Cat(at_rest).all())
         with m.If(begins):

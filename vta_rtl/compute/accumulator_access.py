@@ -7,6 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from vta_rtl.buffers.accumulator_buffer import bank
 from vta_rtl.buffers.ports import READ_CYCLES, read_port, write_port
 from vta_stages.accelerator import Accelerator
 
@@ -18,10 +19,15 @@ and one written after the element was read."""
 class AccumulatorAccess(wiring.Component):
     """The last stages of GEMM and ALU steps: operands from the buffer, the result into it.
 
-    In cycle T: ``valid``, ``dst`` and ``src`` In, the step's indices. In cycle T + ``READ_CYCLES``:
+    In cycle T: ``valid``, ``dst`` and ``src`` In, the step's indices, with ``ready`` Out(1),
+    without which the step waits. In cycle T + ``READ_CYCLES``:
     ``dst_value`` and ``src_value`` Out, the elements, to which the caller gives ``result`` In
     combinationally. In the cycle after that ``write`` writes it to ``dst``. ``busy`` Out is 1 from
     T to the write. ``read_dst``, ``read_src`` and ``write`` are ports of the accumulator buffer.
+
+    A step that ``reads_src`` In(1) waits while the buffer cannot serve it: a result is being
+    written to the bank that both of its elements are in. It waits ``READ_CYCLES + 1`` cycles at
+    most.
 
     Steps may follow each other in every cycle and may name the same elements: the results that the
     buffer did not hold yet when it was read are forwarded, the youngest first.
@@ -34,6 +40,8 @@ class AccumulatorAccess(wiring.Component):
         super().__init__(
             {
                 "valid": In(1),
+                "ready": Out(1),
+                "reads_src": In(1),
                 "dst": In(self._address_bits),
                 "src": In(self._address_bits),
                 "dst_value": Out(self._bits),
@@ -51,7 +59,9 @@ class AccumulatorAccess(wiring.Component):
         m = Module()
         m.d.comb += [self.read_dst.address.eq(self.dst), self.read_src.address.eq(self.src)]
 
-        steps = [(self.valid, self.dst, self.src)]
+        taken = Signal()
+        m.d.comb += taken.eq(self.valid & self.ready)
+        steps = [(taken, self.dst, self.src)]
         for cycle in range(READ_CYCLES):
             step = (
                 Signal(name=f"valid_{cycle}"),
@@ -88,5 +98,14 @@ class AccumulatorAccess(wiring.Component):
             self.write.address.eq(write_dst),
             self.write.data.eq(write_data),
             self.busy.eq(sum(step[0] for step in steps) + write_valid != 0),
+            self.ready.eq(
+                ~(
+                    self.reads_src
+                    & write_valid
+                    & (bank(self.dst) == bank(self.src))
+                    & (bank(self.dst) == bank(write_dst))
+                    & (self.dst != self.src)
+                )
+            ),
         ]
         return m

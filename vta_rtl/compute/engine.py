@@ -10,7 +10,8 @@ from vta_rtl.buffers.ports import READ_CYCLES, read_port, write_port
 from vta_rtl.compute.accumulator_access import AccumulatorAccess
 from vta_rtl.compute.dot_product import DotProduct, product_cycles
 from vta_rtl.compute.product_pairs import ProductCell
-from vta_rtl.compute.step_sequencer import StepSequencer
+from vta_rtl.compute.step_queue import StepQueue
+from vta_rtl.compute.step_sequencer import STEP_CYCLES, StepSequencer
 from vta_rtl.compute.vector_alu import VectorAlu
 from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
 from vta_stages.accelerator import Accelerator
@@ -18,9 +19,10 @@ from vta_stages.isa.instructions import Opcode
 
 
 def latency_cycles(accelerator: Accelerator) -> int:
-    """Return the cycles that an instruction takes in addition to one for each of its steps."""
+    """Return the cycles that an instruction takes in addition to one for each step that does not
+    wait for a bank of the accumulator buffer."""
     # The first uop and its indices, the operands' read, the products, the result's write.
-    return (READ_CYCLES + 1) + READ_CYCLES + product_cycles(accelerator) + 1
+    return STEP_CYCLES + READ_CYCLES + product_cycles(accelerator) + 1
 
 
 class Engine(wiring.Component):
@@ -30,7 +32,8 @@ class Engine(wiring.Component):
     the caller holds until ``busy`` Out(1) is 0 again; ports of the buffers: ``uop``, ``inp``,
     ``wgt``, ``acc_dst`` and ``acc_src`` to read, ``acc`` and ``out`` to write.
 
-    An instruction of n steps is busy for n + ``latency_cycles(accelerator)``. The next one sees
+    An instruction of n steps is busy for n + ``latency_cycles(accelerator)``, and for as long as
+    steps of a vector operation have to wait (``AccumulatorAccess``). The next instruction sees
     all of its results. The low 8 bits of each result also go to the same index of the out buffer.
     Steps of an instruction may use the same accumulators at any distance: they act as if run one
     by one. ``stop`` In(1) ends an instruction after the steps that have begun.
@@ -81,19 +84,26 @@ class Engine(wiring.Component):
             dot_product.wgt.eq(self.wgt.data),
         ]
 
-        valids = [sequencer.valid]
-        step = (sequencer.valid, sequencer.dst, sequencer.src)
         # Inputs and accumulators are read in the same time, so the latter wait for the products.
-        for cycle in range(product_cycles(a)):
-            delayed = tuple(
-                Signal.like(signal, name=f"{name}_wait_{cycle}")
-                for name, signal in zip(("valid", "dst", "src"), step, strict=True)
-            )
-            m.d.sync += [after.eq(before) for after, before in zip(delayed, step, strict=True)]
-            step = delayed
-            valids.append(step[0])
-        m.d.comb += [access.valid.eq(step[0]), access.dst.eq(step[1]), access.src.eq(step[2])]
-        m.d.comb += self.busy.eq(sequencer.busy | (Cat(valids) != 0) | access.busy)
+        m.submodules.steps = steps = StepQueue(
+            dst_bits=len(access.dst),
+            src_bits=len(access.src),
+            cycles=product_cycles(a),
+            most_after_hold=STEP_CYCLES,
+        )
+        operation = data.View(instruction_layout(a, Opcode.ALU), self.instruction)
+        m.d.comb += [
+            steps.valid.eq(sequencer.valid),
+            steps.dst.eq(sequencer.dst),
+            steps.src.eq(sequencer.src),
+            sequencer.hold.eq(steps.hold),
+            access.valid.eq(steps.next_valid),
+            access.dst.eq(steps.next_dst),
+            access.src.eq(steps.next_src),
+            steps.next_ready.eq(access.ready),
+            access.reads_src.eq((operation.opcode == Opcode.ALU) & ~operation.use_imm),
+            self.busy.eq(sequencer.busy | steps.busy | access.busy),
+        ]
 
         self._connect_result(m, dot_product, alu, access)
         return m

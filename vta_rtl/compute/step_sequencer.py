@@ -13,6 +13,9 @@ from vta_stages.isa.instructions import Opcode
 
 _OPERANDS = ("dst", "src", "wgt")
 
+STEP_CYCLES = READ_CYCLES + 1
+"""Cycles from the beginning of a step to its indices: its uop, and a sum."""
+
 
 class StepSequencer(wiring.Component):
     """Walks through ``iter_out``, ``iter_in`` and the uops, and names the elements of each step.
@@ -21,7 +24,8 @@ class StepSequencer(wiring.Component):
     the caller holds until ``busy`` Out(1) is 0 again; ``uop``, a read port; ``valid`` Out(1) and
     the indices ``dst``, ``src`` and ``wgt`` Out of one step a cycle. No cycle is lost between
     iterations. Loops without iterations or uops give no step. ``stop`` In(1) ends the
-    loops at once.
+    loops at once. No step begins while ``hold`` In(1) is 1; ``STEP_CYCLES`` steps that have begun
+    may still come.
 
     An index is that of the uop plus ``o * factor_out + i * factor_in``, modulo the size of its
     buffer. ``src`` has enough bits for the input and the accumulator buffer, because the ALU reads
@@ -38,6 +42,7 @@ class StepSequencer(wiring.Component):
             {
                 "start": In(1),
                 "stop": In(1),
+                "hold": In(1),
                 "instruction": In(INSTRUCTION_BITS),
                 "busy": Out(1),
                 "uop": Out(read_port(8 * accelerator.uop_bytes, accelerator.uop_depth)),
@@ -63,7 +68,7 @@ class StepSequencer(wiring.Component):
         with m.If(self.start & has_steps):
             m.d.sync += [running.eq(1), next_uop.eq(loops.uop_bgn), outer.eq(1), inner.eq(1)]
             m.d.sync += [signal.eq(0) for signal in (*offset.values(), *row.values())]
-        with m.Elif(running):
+        with m.Elif(running & ~self.hold):
             m.d.sync += next_uop.eq(next_uop + 1)
             with m.If(next_uop + 1 == loops.uop_end):
                 m.d.sync += next_uop.eq(loops.uop_bgn)
@@ -84,7 +89,8 @@ class StepSequencer(wiring.Component):
         m.d.comb += self.uop.address.eq(next_uop)
 
         # The offsets wait for their uop.
-        valid, offsets, valids = running, offset, [running]
+        begins = running & ~self.hold
+        valid, offsets, valids = begins, offset, [running]
         for cycle in range(READ_CYCLES):
             delayed = {
                 name: Signal(width, name=f"{name}_offset_{cycle}")

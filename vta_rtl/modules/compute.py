@@ -6,6 +6,7 @@ from amaranth.hdl import Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from vta_rtl.buffers.accumulator_buffer import AccumulatorBuffer
 from vta_rtl.buffers.buffer import Buffer
 from vta_rtl.buffers.ports import read_port, write_port
 from vta_rtl.compute.engine import Engine
@@ -78,7 +79,7 @@ class ComputeModule(wiring.Component):
             a, (MemoryType.UOP, MemoryType.ACC), bus_bytes=self._bus_bytes
         )
         m.submodules.uop = uop = Buffer(a, MemoryType.UOP)
-        m.submodules.acc = acc = Buffer(a, MemoryType.ACC, readers=2)
+        m.submodules.acc = acc = AccumulatorBuffer(a)
 
         wiring.connect(m, wiring.flipped(self.command), control.command)
         for neighbour in NEIGHBOURS:
@@ -87,7 +88,7 @@ class ComputeModule(wiring.Component):
         wiring.connect(m, loader.bus, wiring.flipped(self.bus))
         for name in ("inp", "wgt", "out"):
             wiring.connect(m, getattr(engine, name), wiring.flipped(getattr(self, name)))
-        wiring.connect(m, engine.uop, uop.read_0)
+        wiring.connect(m, engine.uop, uop.read)
         wiring.connect(m, loader.uop, uop.write)
         wiring.connect(m, engine.acc_dst, acc.read_0)
         wiring.connect(m, engine.acc_src, acc.read_1)

@@ -1,4 +1,4 @@
-"""ALU instructions in hardware give numpy's integers, at one step a cycle."""
+"""ALU instructions in hardware give numpy's integers, at one step a cycle if the banks allow it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from accelerators import FOUR_BY_EIGHT
 from engine_on_buffers import SMALL, Contents, run_in_numpy, run_on_engine
+from numpy.typing import NDArray
 
 from vta_rtl.compute.engine import latency_cycles
 from vta_stages.accelerator import Accelerator
@@ -111,3 +112,30 @@ def test_an_operation_takes_a_cycle_a_step(use_imm: bool) -> None:
     ]
     _, cycles = run_on_engine(accelerator, contents, program)
     assert cycles == [2 * n + latency_cycles(accelerator) for n in (1, 7, 40)]
+
+
+STEPS = np.arange(ELEMENTS // 2)
+
+
+@pytest.mark.parametrize(
+    ("dst", "src", "most"),
+    [
+        (STEPS, STEPS + ELEMENTS // 2, 1.0),
+        (STEPS, STEPS[::-1] + ELEMENTS // 2 - 1, 1.0),
+        (STEPS + 1, STEPS, 1.0),
+        (2 * STEPS, 2 * STEPS + 1, 1.0),
+        (2 * STEPS, 2 * STEPS[::-1], 2.0),
+    ],
+    ids=["even distance", "reversed", "chain", "strides in two banks", "strides in one bank"],
+)
+def test_a_step_waits_only_for_a_bank_that_it_needs_twice_and_a_result_once(
+    dst: NDArray[np.int64], src: NDArray[np.int64], most: float
+) -> None:
+    contents = Contents.full_range(np.random.default_rng(12), SMALL, ELEMENTS)
+    contents.uop[: len(dst), 0] = dst
+    contents.uop[: len(dst), 1] = src
+    program = [Alu(alu_opcode=AluOp.ADD, uop_bgn=0, uop_end=len(dst), iter_in=5)]
+    found, (cycles,) = run_on_engine(SMALL, contents, program)
+    same(found, run_in_numpy(SMALL, contents, program))
+    steps = 5 * len(dst)
+    assert 1.0 * steps <= cycles - latency_cycles(SMALL) <= most * steps

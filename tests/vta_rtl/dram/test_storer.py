@@ -34,7 +34,7 @@ class StorerOnBuffer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules += [self.storer, self.buffer]
-        wiring.connect(m, self.storer.out, self.buffer.read_0)
+        wiring.connect(m, self.storer.out, self.buffer.read)
         return m
 
 
