@@ -15,7 +15,7 @@ constexpr std::int32_t kTrackerMagic = 0x2F271;
 constexpr std::chrono::seconds kPatience{10};
 // TVM's tracker lets one connection wait to be accepted. Of many that come at once, the kernel
 // drops some that this end takes for open. The next one, soon, will do.
-constexpr std::chrono::seconds kGreetingPatience{2};
+constexpr std::chrono::seconds kTrackerPatience{2};
 constexpr std::size_t kMostBytes = 1 << 20;
 
 // TrackerCode of python/tvm/rpc/base.py.
@@ -35,7 +35,7 @@ Result<Tracker> Tracker::connect(Options options) {
   Result<Socket> socket = Socket::connect(options.host, options.port, kPatience, options.stop_on);
   if (!socket.ok()) return socket.status().with_context("tracker").advised(kRemedy);
   Tracker tracker(std::move(options), std::move(*socket));
-  tracker.socket_.allow(kGreetingPatience);
+  tracker.socket_.allow(kTrackerPatience);
   if (Status status = tracker.socket_.write_int(kTrackerMagic); !status.ok()) return status;
   Result<std::int32_t> magic = tracker.socket_.read_int();
   if (!magic.ok()) return magic.status().with_context("tracker");
