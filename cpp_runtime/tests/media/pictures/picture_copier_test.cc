@@ -6,33 +6,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 #include <vector>
 
 #include "edgepipe/conformance/allocation_counter.h"
 #include "media/pictures/pixel_row.h"
 #include "stage/core_team.h"
+#include "support/noise_pictures.h"
 
 namespace edgepipe {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 using ::testing::ElementsAreArray;
-
-Bytes noise(std::size_t bytes) {
-  std::mt19937 random(7);
-  Bytes made(bytes);
-  for (std::uint8_t& byte : made) byte = static_cast<std::uint8_t>(random());
-  return made;
-}
-
-Picture picture_of(PixelFormat format, int width, int height, const Bytes& bytes) {
-  return {.format = format,
-          .width = width,
-          .height = height,
-          .row_bytes = packed_row_bytes(format, width),
-          .bytes = std::as_bytes(std::span(bytes))};
-}
 
 Bytes bytes_of(const Picture& copy) {
   Bytes bytes;

@@ -14,26 +14,12 @@
 #include "media/pictures/jpeg_codec.h"
 #include "stage/core_team.h"
 #include "support/jpeg_lacks.h"
+#include "support/noise_pictures.h"
 
 namespace edgepipe {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
-
-Bytes noise(std::size_t bytes) {
-  std::mt19937 random(7);
-  Bytes made(bytes);
-  for (std::uint8_t& byte : made) byte = static_cast<std::uint8_t>(random());
-  return made;
-}
-
-Picture picture_of(PixelFormat format, int width, int height, const Bytes& bytes) {
-  return {.format = format,
-          .width = width,
-          .height = height,
-          .row_bytes = packed_row_bytes(format, width),
-          .bytes = std::as_bytes(std::span(bytes))};
-}
 
 Preprocess stretch(int width, int height, const std::string& order) {
   return {.width = width, .height = height, .order = order, .fit = "stretch"};
