@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import io
 import os
+import re
 import subprocess
 import tarfile
 import threading
@@ -11,11 +12,12 @@ from pathlib import Path
 
 import pytest
 from needs import built
+from small_networks import build_small_bundle
 
 from edgepipe import boards
 from edgepipe.deploy import deployment, payload
 from edgepipe.deploy.connection import Target
-from edgepipe.errors import DeployError
+from edgepipe.errors import DeployError, FingerprintError
 from edgepipe.progress import Silent
 from edgepipe.virtual_board.fpga_model import FpgaOptions
 
@@ -66,6 +68,26 @@ def test_an_unchanged_bundle_sends_nothing(machine, architecture, resnet8):
     machine.deploy(resnet8, name)
     outcome = machine.deploy(resnet8, name)
     assert (outcome.result, outcome.release, outcome.sent_bytes) == ("unchanged", 1, 0)
+
+
+@pytest.mark.parametrize("architecture", ["aarch64"], indirect=True)  # of both boards
+def test_a_bundle_for_another_board_is_refused_before_it_can_hang(
+    virtual_board, board, architecture, resnet8, tmp_path
+):
+    bundle = build_small_bundle(tmp_path, board="zcu104")
+    wrong = "the device tree: board is ultra96, the bundle was built for zcu104"
+    with pytest.raises(FingerprintError, match=wrong):
+        board.deploy(bundle, "other")
+    board.deploy(resnet8, "own")
+    run = "edgepipe-test/own/current/bin/edgepipe-run"
+    script = f"cat > other.edgepipe; time {run} other.edgepipe --golden --device uio"
+    ran = board.run([script], stdin=bundle.read_bytes())
+    said = ran.stderr.decode()
+    assert ran.returncode == 10, said
+    assert wrong in said
+    assert "hint: build the bundle for this board, ultra96" in said
+    minutes, seconds = re.search(r"real\t(\d+)m([\d.]+)s", said).groups()
+    assert 60 * int(minutes) + float(seconds) < 10
 
 
 def test_accelerator_has_one_user_at_a_time(machine, architecture, resnet8):
