@@ -1,9 +1,13 @@
-"""The Debian packages on the virtual board: installed, upgraded, removed and purged by apt."""
+"""The Debian packages on the virtual board: installed, upgraded, removed and purged by apt.
+
+Those for armhf have a 32-bit Debian system on that board (armhf_system.py).
+"""
 
 import shutil
 import subprocess
 
 import pytest
+from armhf_system import ArmhfSystem
 from needs import BUILD, installed, lacking
 
 import edgepipe
@@ -31,40 +35,51 @@ WRITTEN = (
 PYNQ = f"touch /home/{USER}/REVISION; mkdir -p /usr/local/share/pynq-venv/bin"
 
 
+DEBIAN = {"aarch64": "arm64", "armhf": "armhf"}
+# A board whose system has this architecture.
+BOARD = {"aarch64": "ultra96", "armhf": "pynq-z2"}
+
+
 @pytest.fixture(scope="module")
-def packages(tmp_path_factory):
-    """Return the folder of the packages of this version, and of edgepipe's next one."""
-    config = BUILD / "aarch64/CPackConfig.cmake"
+def packages(architecture, tmp_path_factory):
+    """Return a function to the file of a package of this version, or of edgepipe's next one."""
+    config = BUILD / architecture / "CPackConfig.cmake"
     if not config.is_file():
-        lacking(f"{config} (make build/aarch64/.built)")
+        lacking(f"{config} (make build/{architecture}/.built)")
     folder = tmp_path_factory.mktemp("packages")
     cpack = [installed("cpack", "cmake"), "--config", config, "-B", folder]
     subprocess.run(cpack, check=True, capture_output=True)
+
+    def file(name, version=edgepipe.__version__):
+        return folder / f"{name}_{version}_{DEBIAN[architecture]}.deb"
+
     tree = folder / "tree"
-    subprocess.run(["dpkg-deb", "-R", one(folder, "edgepipe"), tree], check=True)
+    subprocess.run(["dpkg-deb", "-R", file("edgepipe"), tree], check=True)
     control = tree / "DEBIAN/control"
     now = f"Version: {edgepipe.__version__}\n"
     assert now in control.read_text()
     control.write_text(control.read_text().replace(now, f"Version: {NEXT}\n"))
-    build = ["dpkg-deb", "-Zgzip", "-b", "--root-owner-group", tree, folder / "next.deb"]
+    build = ["dpkg-deb", "-Zgzip", "-b", "--root-owner-group", tree, file("edgepipe", NEXT)]
     subprocess.run(build, check=True, capture_output=True)
     shutil.rmtree(tree)
-    return folder
-
-
-def one(folder, name):
-    return folder / f"{name}_{edgepipe.__version__}_arm64.deb"
+    return file
 
 
 @pytest.fixture(scope="module")
-def board(virtual_board, packages):
-    """Yield the board with the packages' files in /root, and the user of a PYNQ image."""
-    send(virtual_board, one(packages, "edgepipe"), "edgepipe.deb")
-    send(virtual_board, one(packages, "edgepipe-dev"), "edgepipe-dev.deb")
-    send(virtual_board, packages / "next.deb", "next.deb")
-    must(virtual_board, f"id -u {USER} >/dev/null 2>&1 || useradd -m -p '*' {USER}")
-    yield virtual_board
-    must(virtual_board, f"{APT} purge edgepipe edgepipe-dev; rm -rf /root/*.deb; sync")
+def board(virtual_board, architecture, packages):
+    """Yield the system with the packages' files in /root, and the user of a PYNQ image."""
+    system = virtual_board
+    if architecture == "armhf":
+        system = ArmhfSystem(board=virtual_board)
+        system.start()
+    send(system, packages("edgepipe"), "edgepipe.deb")
+    send(system, packages("edgepipe-dev"), "edgepipe-dev.deb")
+    send(system, packages("edgepipe", NEXT), "next.deb")
+    must(system, f"id -u {USER} >/dev/null 2>&1 || useradd -m -p '*' {USER}")
+    yield system
+    must(system, f"{APT} purge edgepipe edgepipe-dev; rm -rf /root/*.deb; sync")
+    if architecture == "armhf":
+        system.stop()
 
 
 def send(board, file, name):
@@ -84,17 +99,18 @@ def there(board, paths):
 
 
 @pytest.mark.parametrize("layout", ["debian", "pynq"])
-def test_apt_installs_upgrades_removes_and_purges(board, layout):
+def test_apt_installs_upgrades_removes_and_purges(board, architecture, layout):
     if layout == "pynq":
         must(board, PYNQ)
     said = must(board, f"{APT} install /root/edgepipe.deb /root/edgepipe-dev.deb 2>&1")
     assert "run as root: edgepipe-setup --board ultra96 (or pynq-z2)" in said
     assert there(board, WRITTEN) == []
+    assert must(board, "dpkg --print-architecture") == f"{DEBIAN[architecture]}\n"
     for program in ("run", "cam", "rpcd"):
         assert f"usage: edgepipe-{program}" in must(board, f"edgepipe-{program} --help 2>&1")
     assert "edgepipe-targets.cmake" in must(board, "ls /usr/lib/cmake/edgepipe")
 
-    said = must(board, "edgepipe-setup --board ultra96")
+    said = must(board, f"edgepipe-setup --board {BOARD[architecture]}")
     assert ("(PYNQ image)" in said) == (layout == "pynq")
     assert there(board, WRITTEN) == list(WRITTEN)
     assert "\n0 changes" in must(board, "edgepipe-setup")
