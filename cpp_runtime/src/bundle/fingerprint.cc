@@ -19,6 +19,12 @@ Status compare(Code code, const char* what, const std::string& found, const std:
           "program its bitstream with `edgepipe bitstream install`, or build the bundle again"};
 }
 
+Status other_board(const std::string& found, const std::string& expected) {
+  return {Code::kOtherConfiguration,
+          "the device tree: board is " + found + ", the bundle was built for " + expected,
+          "build the bundle for this board, " + found};
+}
+
 std::string hertz(std::uint64_t clock_hz) { return std::to_string(clock_hz) + " Hz"; }
 
 }  // namespace
@@ -49,10 +55,7 @@ Status check_machine(const std::string& board, const std::string& path) {
     });
     if (found == known.end()) continue;
     if (found->name == board) return {};
-    const std::string name(found->name);
-    return {Code::kOtherConfiguration,
-            "the device tree: board is " + name + ", the bundle was built for " + board,
-            "build the bundle for this board, " + name};
+    return other_board(std::string(found->name), board);
   }
   return {};
 }
