@@ -23,6 +23,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kGrace{2000};
 constexpr milliseconds kPoll{5};
 constexpr int kThird = 3;
+constexpr int kLifeline = 4;
 constexpr std::size_t kMostAnswerBytes = 65536;
 constexpr int kNotStarted = 127;  // exit code if posix_spawn could not run the program (POSIX)
 
@@ -43,6 +44,15 @@ struct Spawn {
   }
 };
 
+/// Lets the kernel kill a process that holds the reading end of a pipe once nobody holds the other
+/// one. Unlike PR_SET_PDEATHSIG, this works with posix_spawn, and the thread that started the
+/// process may end before.
+void tie(const FileDescriptor& reader, pid_t id) {
+  ::fcntl(reader.number(), F_SETOWN, id);
+  ::fcntl(reader.number(), F_SETSIG, SIGKILL);
+  ::fcntl(reader.number(), F_SETFL, O_ASYNC);
+}
+
 Status failed(const std::string& what, int error) {
   return open_failure(error == ENOENT ? Code::kNotFound : Code::kInternal, what, error);
 }
@@ -57,14 +67,19 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& argumen
   const FileDescriptor input(ends[1]);
   Result<std::unique_ptr<LastWords>> words = LastWords::listen();
   if (!words.ok()) return words.status();
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failed("pipe", errno);
+  const FileDescriptor held(ends[0]);
+  FileDescriptor lifeline(ends[1]);
 
   // Copies with numbers above those that the child gets, so that none is overwritten before it is
   // duplicated.
-  const auto above = [](int file) { return ::fcntl(file, F_DUPFD_CLOEXEC, kThird + 1); };
+  const auto above = [](int file) { return ::fcntl(file, F_DUPFD_CLOEXEC, kLifeline + 1); };
   const FileDescriptor standard_input(inputs.standard_input < 0 ? -1
                                                                 : above(inputs.standard_input));
   const FileDescriptor third(inputs.third < 0 ? -1 : above(inputs.third));
-  if ((inputs.standard_input >= 0 && !standard_input.valid()) ||
+  const FileDescriptor tied(inputs.outlives ? -1 : above(held.number()));
+  if ((!inputs.outlives && !tied.valid()) ||
+      (inputs.standard_input >= 0 && !standard_input.valid()) ||
       (inputs.third >= 0 && !third.valid())) {
     return failed("dup", errno);
   }
@@ -79,6 +94,9 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& argumen
   ::posix_spawn_file_actions_adddup2(&spawn.files, (*words)->writer(), STDERR_FILENO);
   if (third.valid()) {
     ::posix_spawn_file_actions_adddup2(&spawn.files, third.number(), kThird);
+  }
+  if (tied.valid()) {
+    ::posix_spawn_file_actions_adddup2(&spawn.files, tied.number(), kLifeline);
   }
   sigset_t signals;
   ::sigemptyset(&signals);
@@ -98,8 +116,9 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& argumen
   const int error =
       ::posix_spawnp(&id, name.c_str(), &spawn.files, &spawn.attributes, texts.data(), environ);
   if (error != 0) return failed(name + " cannot be started", error);
+  if (tied.valid()) tie(tied, id);
   (*words)->close_writer();
-  return ChildProcess(id, name, std::move(output), *std::move(words));
+  return ChildProcess(id, name, std::move(output), std::move(lifeline), *std::move(words));
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
@@ -107,6 +126,7 @@ ChildProcess::ChildProcess(ChildProcess&& other) noexcept
       wait_status_(other.wait_status_),
       name_(std::move(other.name_)),
       output_(std::move(other.output_)),
+      lifeline_(std::move(other.lifeline_)),
       words_(std::move(other.words_)) {}
 
 ChildProcess::~ChildProcess() {

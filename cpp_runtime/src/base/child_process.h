@@ -8,7 +8,7 @@
 // For a program with short output: child->read_all(deadline), then wait().
 //
 // It has its own process group, so Ctrl-C in a terminal reaches only this program, which then shuts
-// down both. If this process dies, the child's next write fails.
+// down both. If this process is killed, the kernel kills the child, too.
 #pragma once
 
 #include <memory>
@@ -30,6 +30,7 @@ class ChildProcess {
   struct Inputs {
     int standard_input = -1;
     int third = -1;
+    bool outlives = false;  // is not killed with this process, e.g. to complete its output
   };
 
   /// Starts the program `arguments[0]`, looked up in PATH. kNotFound if there is no such program.
@@ -55,14 +56,20 @@ class ChildProcess {
   std::string words() { return words_->text(); }
 
  private:
-  ChildProcess(int id, std::string name, FileDescriptor output, std::unique_ptr<LastWords> words)
-      : id_(id), name_(std::move(name)), output_(std::move(output)), words_(std::move(words)) {}
+  ChildProcess(int id, std::string name, FileDescriptor output, FileDescriptor lifeline,
+               std::unique_ptr<LastWords> words)
+      : id_(id),
+        name_(std::move(name)),
+        output_(std::move(output)),
+        lifeline_(std::move(lifeline)),
+        words_(std::move(words)) {}
   bool ended_before(Clock::time_point deadline);
 
   int id_;  // 0: has ended
   int wait_status_ = 0;
   std::string name_;
   FileDescriptor output_;
+  FileDescriptor lifeline_;  // closed by the kernel when this process dies
   std::unique_ptr<LastWords> words_;
 };
 

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -103,6 +105,46 @@ TEST(ChildProcessTest, ItEndsWithTheObject) {
     EXPECT_EQ(::kill(id, 0), 0);
   }
   EXPECT_EQ(::kill(id, 0), -1);
+}
+
+/// What a script with `third` writes there after the process that started it was killed. It has
+/// `input` as its standard input, whose other end only that process holds.
+std::string after_a_kill(const std::string& script, bool outlives) {
+  std::array<int, 2> input{};
+  std::array<int, 2> third{};
+  EXPECT_EQ(::pipe2(input.data(), O_CLOEXEC), 0);
+  EXPECT_EQ(::pipe2(third.data(), O_CLOEXEC), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    ::close(third[0]);
+    const Result<ChildProcess> child =
+        ChildProcess::start({"sh", "-c", script},
+                            {.standard_input = input[0], .third = third[1], .outlives = outlives});
+    ::kill(::getpid(), child.ok() ? SIGKILL : SIGTERM);
+  }
+  ::close(input[0]);
+  ::close(input[1]);
+  ::close(third[1]);
+  int status = 0;
+  EXPECT_EQ(::waitpid(parent, &status, 0), parent);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  std::string text;
+  std::array<char, 64> piece{};
+  for (pollfd end{.fd = third[0], .events = POLLIN, .revents = 0}; ::poll(&end, 1, 20000) == 1;) {
+    const ssize_t count = ::read(third[0], piece.data(), piece.size());
+    if (count <= 0) break;
+    text.append(piece.data(), static_cast<std::size_t>(count));
+  }
+  ::close(third[0]);
+  return text;
+}
+
+TEST(ChildProcessTest, IsKilledWithTheProcessThatStartedIt) {
+  EXPECT_EQ(after_a_kill("sleep 5 3>&- & wait; echo late >&3", false), "");
+}
+
+TEST(ChildProcessTest, MayCompleteItsOutputAfterTheProcessThatStartedIt) {
+  EXPECT_EQ(after_a_kill("cat; echo complete >&3", true), "complete\n");
 }
 
 TEST(ChildProcessTest, InheritsAnInputAndAThirdFile) {

@@ -347,6 +347,16 @@ def test_a_server_that_never_answers_delays_no_frame(bundle: Path) -> None:
             assert not running(process.pid)
 
 
+def test_a_killed_program_leaves_no_ffmpeg_that_waits_for_a_server(bundle: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        address = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/door"
+        with streaming(bundle, address) as process, silent.accept()[0]:
+            (encoder,) = children(process.pid)
+            process.kill()
+            until(lambda: not running(encoder), 20)
+
+
 class _Refusing(socketserver.StreamRequestHandler):
     """Answers requests over RTSP with the server's status."""
 

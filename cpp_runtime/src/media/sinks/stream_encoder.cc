@@ -127,8 +127,9 @@ Result<std::unique_ptr<StreamEncoder>> StreamEncoder::start(
   ::fcntl(input.number(), F_SETPIPE_SZ, kPipeBytes);  // a smaller one is only slower
   std::vector<std::string> arguments = command(shape);
   arguments.insert(arguments.end(), output.begin(), output.end());
-  Result<ChildProcess> process =
-      ChildProcess::start(arguments, {.standard_input = reader.number()});
+  // A playlist is completed also if this process is killed. A server may never take the rest.
+  Result<ChildProcess> process = ChildProcess::start(
+      arguments, {.standard_input = reader.number(), .outlives = !destination.playlist().empty()});
   if (!process.ok()) {
     if (process.status().code() != Code::kNotFound) return process.status();
     return Status(Code::kUnsupported,

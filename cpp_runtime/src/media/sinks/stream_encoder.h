@@ -5,7 +5,8 @@
 //   if ((*encoder)->delivers()) ...                           // since the last call
 //   Status status = (*encoder)->finish();                     // completes a playlist
 //
-// ffmpeg ends when its input does, so also if this process is killed. One thread at a time.
+// If this process is killed, ffmpeg ends, too: at once, or after it has completed the playlist. One
+// thread at a time.
 #pragma once
 
 #include <atomic>
