@@ -152,6 +152,40 @@ def test_an_image_that_fails_on_the_accelerator_gives_way_to_the_one_before(
     assert (number, '"name": "factory"' in record) == (1, True)
 
 
+def test_a_good_image_starts_also_if_its_release_cannot_become_current(
+    board: RaucBoard, make_update: Update
+) -> None:
+    with board.booted():
+        assert install(board, make_update("second")).returncode == 0
+    lock = board.root / "adopting"
+    lock.unlink()
+    lock.mkdir()  # as a data partition that cannot be written
+    with board.booted() as slot:
+        assert slot == "B"
+        done = board.accept()
+        assert done.returncode == 0  # 1 would start the board again and again
+        assert "the image is good, but its release cannot become the current one" in done.stderr
+        assert "\nhint: see the message above and the free space of " in done.stderr
+        assert board.uboot()["BOOT_B_LEFT"] == str(ATTEMPTS)
+        assert board.current()[0] == 1
+        lock.rmdir()
+        assert board.accept().returncode == 0
+    assert board.current()[0] == 2
+
+
+def test_an_image_whose_release_is_missing_gives_way_to_the_one_before(
+    board: RaucBoard, tmp_path: Path, bundle: Path
+) -> None:
+    image = make_image(tmp_path / "image", bundle, "empty")
+    shutil.rmtree(image / "usr/lib/edgepipe/release")
+    with board.booted():
+        (board.root / "adopted").unlink()
+        done = board.run(image / "usr/lib/edgepipe/accept_image.sh", board.root)
+        assert done.returncode == 1
+        assert "release has no bin/edgepipe-run, expected a release" in done.stderr
+        assert board.uboot()["BOOT_A_LEFT"] == "0"
+
+
 def test_an_image_that_never_answers_gives_way_after_three_starts(
     board: RaucBoard, make_update: Update
 ) -> None:
