@@ -1,4 +1,4 @@
-"""The farm: TVM's own tracker and ``edgepipe-rpcd`` processes, each of which is a board."""
+"""The farm: a tracker, and ``edgepipe-rpcd`` processes, each of which is a board."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 //
 //   Result<std::unique_ptr<LivePage>> page =
 //       LivePage::start(http, *std::move(access), {.statistics = ..., .metrics = ..., ...});
-//   page->publish(frame.id(), copy->picture, copy->reduction, json_line);  // for every finished
-//   frame with a copy
+//   // For every finished frame with a copy:
+//   page->publish(frame.id(), copy->picture, copy->reduction, json_line);
 //
 //   GET /            the page, with /page.css and /page.js
 //   GET /events      server-sent events: "result" with a frame's JSON line and the size of its
@@ -53,8 +53,8 @@ class LivePage : private HttpContent {
                                                  Figures figures);
 
   /// Shows a finished frame. A pixel of `picture` is `reduction` of those along each side that
-  /// `json` refers to, an object with at least one key. Copies; does not wait for
-  /// any reader. One thread at a time.
+  /// `json` refers to, an object with at least one key. Copies; does not wait for any reader. One
+  /// thread at a time.
   void publish(std::uint64_t frame, const Picture& picture, int reduction, std::string_view json)
       EDGEPIPE_EXCLUDES(mutex_);
 

@@ -1,8 +1,8 @@
 // annotate: draws a frame's results on a picture: boxes with names, dots, class maps, a caption.
 //
 //   HeldResult held;
-//   held.hold(result);                          // a copy that outlives the postprocessor's next
-//   run annotate(canvas, held.view(), mapping, names);
+//   held.hold(result);  // a copy that outlives the postprocessor's next run
+//   annotate(canvas, held.view(), placement, names);
 //
 // Colours are those of `edgepipe run` and of the live page.
 #pragma once

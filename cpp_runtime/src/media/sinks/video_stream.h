@@ -3,8 +3,7 @@
 //   Result<std::unique_ptr<VideoStream>> stream = VideoStream::start(options, names);
 //   (*stream)->offer(picture, result, width, height);   // for every frame; copies
 //
-//     offer() --newest--> [ thread: fit, annotate, repeat at a fixed rate ] --pipe--> ffmpeg --->
-//     ...
+//     offer() --newest--> [ thread: fit, annotate, repeat at a fixed rate ] --pipe--> ffmpeg
 //
 // The stream has a fixed rate: at each tick, the newest frame is sent, or the last one again, so it
 // continues while the camera is away. ffmpeg is started with the first frame. When it or the server
