@@ -45,7 +45,8 @@ examples:
   edgepipe build net.onnx --board measured.toml --calib pictures/ -o net.edgepipe
   edgepipe measure --timed --board my_board.toml -o trial.toml
   edgepipe measure --network net.onnx --host xilinx@192.168.2.99 --board ultra96 -o costs.toml
-  edgepipe measure --network net.onnx --tracker lab:9190 --key ultra96 --board ultra96 -o costs.toml
+  edgepipe measure --network net.onnx --tracker 127.0.0.1:9190 --key ultra96 --board ultra96 \\
+      -o costs.toml
   edgepipe measure --network net.onnx --dask lab:8786 --tracker 127.0.0.1:9190 --key ultra96 \\
       --board ultra96 -o costs.toml
 """

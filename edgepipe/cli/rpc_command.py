@@ -36,9 +36,9 @@ examples:
   edgepipe rpc run net.edgepipe --host xilinx@192.168.2.99
   edgepipe rpc open --host door-camera     # prints HOST:PORT KEY for tvm.rpc.connect
   edgepipe rpc tracker --port 9190
-  edgepipe rpc offer --host door-camera --tracker lab:9190 --key ultra96
-  edgepipe rpc boards --tracker lab:9190             # which boards it has, and who waits
-  edgepipe rpc run net.edgepipe --tracker lab:9190 --key ultra96
+  edgepipe rpc offer --host door-camera --tracker 127.0.0.1:9190 --key ultra96
+  edgepipe rpc boards --tracker 127.0.0.1:9190       # which boards it has, and who waits
+  edgepipe rpc run net.edgepipe --tracker 127.0.0.1:9190 --key ultra96
 """
 
 

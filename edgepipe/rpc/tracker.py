@@ -225,7 +225,7 @@ def tracker_address(text: str) -> tuple[str, int]:
     if found is None or not 0 < int(found["port"]) < 1 << 16:
         raise RpcError(
             f"tracker: found {text!r}, expected HOST:PORT",
-            hint="give the address that the tracker prints, such as lab:9190",
+            hint="give the address that the tracker prints, such as 127.0.0.1:9190",
         )
     return found["host"], int(found["port"])
 

@@ -268,7 +268,7 @@ def test_a_tracker_that_cannot_be_used_is_named(
     )  # fmt: skip
     assert_fails(
         capsys, refused("--tracker", "lab", "--key", KEY), "found 'lab', expected HOST:PORT",
-        "give the address that the tracker prints, such as lab:9190",
+        "give the address that the tracker prints, such as 127.0.0.1:9190",
     )  # fmt: skip
     assert_fails(
         capsys, refused("--tracker", tracker),

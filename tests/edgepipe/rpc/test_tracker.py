@@ -74,7 +74,7 @@ def test_an_address_has_host_and_port() -> None:
     for text in ("lab", "lab:0", "lab:65536", ":9190", "lab:door", "", "two labs:9190"):
         said, hint = failure(Tracker.at, text)
         assert said == f"tracker: found {text!r}, expected HOST:PORT"
-        assert hint == "give the address that the tracker prints, such as lab:9190"
+        assert hint == "give the address that the tracker prints, such as 127.0.0.1:9190"
 
 
 def test_a_tracker_has_boards_by_kind_and_a_session_takes_one_of_them(port: int) -> None:
@@ -128,7 +128,9 @@ def test_boards_that_are_not_free_in_time_are_an_error_that_says_how_many_wait(p
             other = threading.Thread(target=at(port, 30).assign, args=("busy",))
             other.start()
             waiting = 2  # the one above counts until its turn
+            end = time.monotonic() + 30
             while at(port).kinds()["busy"].waiting < waiting:
+                assert time.monotonic() < end
                 time.sleep(0.01)
             said, hint = failure(at(port, 0.2).assign, "busy")
             assert "its board 'busy' is not free after 0.2 s; 2 other clients wait" in said
