@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+LIMIT_S = 600.0
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.M | re.S)
 # Blocks that change this machine or need a real board, and what runs their commands otherwise.
@@ -48,15 +51,21 @@ def run(script: str, folder: Path, variables: Mapping[str, str]) -> str:
         if not (folder / name).exists():
             (folder / name).symlink_to(ROOT / name)
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    ran = subprocess.run(
+    process = subprocess.Popen(
         # What a failed script leaves in the background would keep its output open.
         ["sh", "-eux", "-c", f"trap 'kill ${{!-}} 2> /dev/null || true' EXIT\n{script}"],
         cwd=folder,
         env=os.environ | {"PATH": programs, "PYTHONPATH": str(ROOT)} | dict(variables),
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=600,
-        check=False,
+        start_new_session=True,
     )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout + ran.stderr
+    with process:
+        try:
+            output, errors = process.communicate(timeout=LIMIT_S)
+        finally:  # after LIMIT_S, all that the script has started
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, output + errors
+    return output + errors
