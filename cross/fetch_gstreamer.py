@@ -91,7 +91,7 @@ def main(architecture: str, folder: Path) -> int:
         fetch(architecture, folder)
     except VirtualBoardError as error:
         print(f"the plug-in for GStreamer is not built for {architecture}: {error}")
-        print(f"hint: {error.hint}")
+        print(f"hint: {error.hint}; then remove {folder}.fetched and build again")
     return 0
 
 

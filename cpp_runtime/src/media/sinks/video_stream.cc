@@ -17,13 +17,11 @@ using std::chrono::seconds;
 
 constexpr int kNiceness = 10;  // of the stream's thread and of ffmpeg, below the pipeline
 constexpr seconds kLongestBackoff{15};
-constexpr seconds kSilence{10};     // without a frame that arrives; ffmpeg is then started again
-constexpr seconds kCaughtUp{1};     // ticks that are late by less are sent all the same
-constexpr double kLongSide = 1280;  // pixels, of a stream without a given size
-constexpr double kShortSide = 720;
+constexpr seconds kSilence{10};  // without a frame that arrives; ffmpeg is then started again
+constexpr seconds kCaughtUp{1};  // ticks that are late by less are sent all the same
 
 /// The nearest even number below, but at least 16, which every decoder takes.
-int even(double pixels) { return std::max(16, 2 * static_cast<int>(pixels / 2)); }
+int even(int pixels) { return std::max(16, pixels / 2 * 2); }
 
 }  // namespace
 
@@ -159,11 +157,8 @@ Status VideoStream::choose_shape(const Picture& first) {
             .frames_per_second = options_.frames_per_second,
             .kilobits_per_second = options_.kilobits_per_second};
   if (shape_.width == 0) {
-    const double longer = std::max(first.width, first.height);
-    const double shorter = std::min(first.width, first.height);
-    const double scale = std::min({1.0, kLongSide / longer, kShortSide / shorter});
-    shape_.width = even(first.width * scale);
-    shape_.height = even(first.height * scale);
+    shape_.width = even(first.width);
+    shape_.height = even(first.height);
   }
   Result<PictureFitter> fitter = PictureFitter::create({.width = shape_.width,
                                                         .height = shape_.height,

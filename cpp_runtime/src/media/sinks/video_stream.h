@@ -46,7 +46,7 @@ class VideoStream {
   struct Options {
     std::string destination;  // see StreamDestination
     double frames_per_second = 15;
-    int width = 0;  // pixels, even; 0: the first picture's, up to 1280x720
+    int width = 0;  // pixels, even; 0: the first picture's
     int height = 0;
     int kilobits_per_second = 4000;  // at most
 
