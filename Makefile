@@ -12,7 +12,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe edgepipe_runtime vta_stages vta_rtl cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-farm bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime bench-split bench-deploy soak docs container container-ci packages clean help
+.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-farm bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime rtl-report bench-split bench-deploy soak docs container container-ci packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
@@ -40,6 +40,7 @@ help:
 	@echo "make bench-split     the search for a split beside every placement, and its time"
 	@echo "make bench-tables    would SiLU, hard-swish ... take less time on the accelerator?"
 	@echo "make bench-rtl       cycles of whole networks on the accelerator's own Verilog"
+	@echo "make rtl-report      block RAMs and DSP cells that the accelerator's own hardware takes, by yosys"
 	@echo "make bench-runtime   handover cost, throughput, a million frames with injected faults"
 	@echo "make bench-deploy    a first and an unchanged deploy to an emulated Ultra96"
 	@echo "make soak            a camera's pipeline on the virtual Ultra96 for SOAK_MINUTES (30), with injected faults"
@@ -207,6 +208,9 @@ format: $(VENV)/.installed
 
 bench-accuracy bench-arm bench-build bench-farm bench-pipeline bench-rtl bench-sim bench-split bench-tables bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
+
+rtl-report: $(VENV)/.installed
+	$(PYTHON) -m bench.rtl_report
 
 bench-model: $(VENV)/.installed
 	$(PYTHON) -m bench.chisel_model
