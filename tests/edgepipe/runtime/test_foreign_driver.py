@@ -121,6 +121,8 @@ def test_over_rpc_a_golden_run_on_the_bundles_arm_kernels_fails(tmp_path, monkey
         repeat=3,
         json=False,
         host=None,
+        tracker=None,
+        key=None,
         server=str(built("edgepipe-rpcd")),
         allow_root=True,
     )
