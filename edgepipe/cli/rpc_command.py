@@ -107,9 +107,8 @@ def add_parser(commands: Any) -> None:
     golden.add_argument(
         "--wait",
         type=arguments.positive,
-        default=60,
         metavar="SECONDS",
-        help="how long to wait for a board of the tracker (default: %(default)s)",
+        help="how long to wait for a board of the tracker (default: 60)",
     )
     add_where(golden)
     golden.set_defaults(run=run_golden)
@@ -223,16 +222,17 @@ def _session_of(options: argparse.Namespace) -> Iterator[Session]:
     """Yield a session where the options say, or with a board of a tracker."""
     from edgepipe import rpc
 
-    if options.tracker is None and options.key is None:
+    if options.tracker is None and options.key is None and options.wait is None:
         with server_of(options) as server, rpc.connect(server.port, key=server.key) as session:
             yield session
         return
     if options.tracker is None or options.key is None or options.host:
         raise RpcError(
-            "a board of a tracker: expected --tracker with --key, and no --host",
+            "--tracker, --key and --wait are for a board of a tracker: expected the first two, "
+            "and no --host",
             hint="add --tracker HOST:PORT --key NAME, or name one board with --host",
         )
-    place = rpc.Place.at_tracker(options.tracker, options.key, wait_s=float(options.wait))
+    place = rpc.Place.at_tracker(options.tracker, options.key, wait_s=float(options.wait or 60))
     with place.open() as session:
         session.exchange.allow(0.0)  # a large network takes as long as it takes
         yield session

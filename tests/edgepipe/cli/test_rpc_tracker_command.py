@@ -69,10 +69,12 @@ def test_a_board_of_a_tracker_needs_both_address_and_name(
     tracker: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ("--tracker", tracker)
-    for more in (where, ("--key", "u96"), (*where, "--key", "u96", "--host", "door")):
+    lacking = (where, ("--key", "u96"), ("--wait", "5"))
+    for more in (*lacking, (*where, "--key", "u96", "--host", "door")):
         assert_fails(
             capsys, run("rpc", "run", tmp_path / "net.edgepipe", *more),
-            "a board of a tracker: expected --tracker with --key, and no --host",
+            "--tracker, --key and --wait are for a board of a tracker: expected the first two, "
+            "and no --host",
             "add --tracker HOST:PORT --key NAME, or name one board with --host",
         )  # fmt: skip
 

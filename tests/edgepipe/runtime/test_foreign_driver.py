@@ -123,6 +123,7 @@ def test_over_rpc_a_golden_run_on_the_bundles_arm_kernels_fails(tmp_path, monkey
         host=None,
         tracker=None,
         key=None,
+        wait=None,
         server=str(built("edgepipe-rpcd")),
         allow_root=True,
     )
