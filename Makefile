@@ -12,17 +12,18 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe edgepipe_runtime vta_stages vta_rtl cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-farm bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime rtl-report bench-split bench-deploy soak docs container container-ci packages clean help
+.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-systems test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-farm bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime rtl-report bench-split bench-deploy soak docs container container-ci packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
-	@echo "make test            all tests: C++, Python, simulator, qemu-user, an emulated Ultra96"
+	@echo "make test            tests of C++ and Python: simulator, qemu-user, an emulated Ultra96"
 	@echo "make board           programs for boards, checked for glibc 2.27 and size, and all tests for armhf"
 	@echo "make wheel           wheels for installing elsewhere, in build/wheels: edgepipe, edgepipe_boards and edgepipe_runtime"
 	@echo "make deb             Debian packages for boards, in build/deb, checked by lintian"
 	@echo "make test-board      only the board tests, on an emulated Ultra96 or on EDGEPIPE_BOARD=user@host"
 	@echo "make test-networks   well-known networks, some from PyPI: each is built and gives the bits of integer Relax; the wheels on each Python"
 	@echo "make fuzz-networks   2,000 random and damaged networks: each is built exactly or refused in one line"
+	@echo "make test-systems    tutorials, Ansible, RAUC, Python and power cuts on the emulated Ultra96, pages in Firefox"
 	@echo "make test-sanitizers the C++ tests under ThreadSanitizer, AddressSanitizer and UBSan"
 	@echo "make fuzz            libFuzzer and atheris on readers of untrusted input; FUZZ_SECONDS=60 for each target"
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy, shellcheck"
@@ -66,7 +67,12 @@ test-cpp: $(VENV)/.installed $(AARCH64)/.built
 
 # One more worker than cores, because the one with the emulated board waits half of the time.
 test-python: $(VENV)/.installed $(AARCH64)/.built
-	$(PYTHON) -m pytest -n 3 -m "not armhf and not networks" $(PYTEST)
+	$(PYTHON) -m pytest -n 3 -m "not armhf and not networks and not systems" $(PYTEST)
+
+# Long tests of edgepipe with the systems around it: run it after a change of board/ or edgepipe/deploy,
+# and before a release.
+test-systems: $(VENV)/.installed $(AARCH64)/.built
+	$(PYTHON) -m pytest -n 3 -m "systems and not armhf and not networks" $(PYTEST)
 
 # Well-known networks as exporters write them and as packages on PyPI contain them, and the longest tests
 # of exactness: run it after a change of edgepipe/frontend or edgepipe/quantize, and before a release. The

@@ -259,6 +259,7 @@ def test_an_example_explains_the_problem(command: str) -> None:
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.systems
 def test_a_split_by_measured_costs_is_compared(tmp_path: Path) -> None:
     printed = run_as_documented("examples/choose_split.py", {"build/splits": tmp_path})
     names = ("shipped", "board", "network")

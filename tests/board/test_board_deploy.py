@@ -141,6 +141,7 @@ class FillAt(Silent):
             self._board.run(["dd if=/dev/zero of=/mnt/fill bs=4k; true"])
 
 
+@pytest.mark.systems
 def test_a_disk_that_is_full_at_any_step_leaves_a_complete_release(machine, virtual_board, resnet8):
     def run(command):
         return must(machine, command)
@@ -185,6 +186,7 @@ class CutPowerIn(Silent):
         self._reset.join()
 
 
+@pytest.mark.systems
 def test_a_power_cut_in_any_step_leaves_a_complete_release(
     machine, architecture, virtual_board, resnet8
 ):

@@ -17,7 +17,7 @@ from small_networks import build_small_bundle
 import edgepipe
 from bench import models
 
-pytestmark = pytest.mark.board
+pytestmark = [pytest.mark.board, pytest.mark.systems]
 
 FOLDER = "/opt/python"
 PYTHON = (

@@ -30,7 +30,7 @@ from edgepipe.virtual_board.fpga_model import FpgaOptions
 sys.path.append(str(Path(__file__).parents[1] / "edgepipe/bitstream"))
 import bit_files
 
-pytestmark = pytest.mark.board
+pytestmark = [pytest.mark.board, pytest.mark.systems]
 
 ULTRA96 = boards.load("ultra96")
 USER = "xilinx"

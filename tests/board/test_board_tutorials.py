@@ -7,7 +7,7 @@ import pytest
 import tutorials
 from ports import free_port
 
-pytestmark = [pytest.mark.board, pytest.mark.models]
+pytestmark = [pytest.mark.board, pytest.mark.models, pytest.mark.systems]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from needs import built, installed
 from rauc_board import ATTEMPTS, EXAMPLE, SLOT_BYTES, RaucBoard, Signer
 from small_networks import build_small_bundle, with_wrong_golden
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.systems]
 
 Update = Callable[..., Path]
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.sim
 
 CLIENTS = 24
 KEY = "u96"
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 
 @pytest.fixture
