@@ -7,73 +7,18 @@ Python that is not at hand is a skipped test that names it.
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from needs import BUILD, lacking
+from installed_wheels import MACHINE, examples, install, wheel
 
 from edgepipe.cli.commands import COMMANDS
 
 pytestmark = pytest.mark.networks
 
 PYTHONS = ("3.11", "3.12", "3.13")
-MACHINE = os.uname().machine
 NO_BOARD = "xilinx@no-such-board.invalid"
-
-
-@dataclass(frozen=True)
-class Place:
-    """A virtual environment with an installed wheel, and an empty folder to work in."""
-
-    scripts: Path
-    folder: Path
-
-    def run(self, program, *arguments, code=0):
-        """Return what a command printed and complained about, after it ended with ``code``."""
-        known = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
-        done = subprocess.run(
-            [self.scripts / program, *map(str, arguments)],
-            cwd=self.folder,
-            env={**known, "PATH": f"{self.scripts}{os.pathsep}{os.environ['PATH']}"},
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert done.returncode == code, f"{program} {arguments}\n{done.stdout}\n{done.stderr}"
-        return done.stdout + done.stderr
-
-
-def wheel(pattern):
-    found = sorted((BUILD / "wheels").glob(pattern))
-    return found[0] if found else lacking(f"build/wheels has no {pattern}; `make wheel` writes it")
-
-
-def interpreter(version):
-    """Return a Python of this version: one on PATH, or pyenv's, whose commands may be inactive."""
-    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
-    for program in (f"python{version}", *pyenv.glob(f"versions/{version}.*/bin/python{version}")):
-        command = [str(program), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except FileNotFoundError:
-            continue
-        if done.stdout.strip() == version:
-            return str(program)
-    return lacking(f"Python {version} is not at hand, so the wheel was not tried on it")
-
-
-def install(folder, version, *packages):
-    """Return a new environment of this Python with ``packages``."""
-    subprocess.run([interpreter(version), "-m", "venv", folder / "venv"], check=True)
-    (folder / "work").mkdir()
-    place = Place(scripts=folder / "venv" / "bin", folder=folder / "work")
-    place.run("pip", "install", "-q", "--disable-pip-version-check", *packages)
-    return place
 
 
 @pytest.fixture(scope="module", params=PYTHONS)
@@ -103,11 +48,6 @@ def bundle(builder):
         *("--calib", examples(builder) / "calibration", "-o", "net.edgepipe"),
     )
     return builder.folder / "net.edgepipe"
-
-
-def examples(place):
-    code = "from edgepipe import resources; print(resources.folder('examples'))"
-    return Path(place.run("python", "-c", code).strip())
 
 
 def test_every_command_shows_its_help(builder):
