@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.metadata
 import os
@@ -63,7 +64,15 @@ def build_driver_library(accelerator: Accelerator, cache: Path, *, bus_bytes: in
     if library.is_file():
         return library
     cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as scratch:
+    with library.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # processes that need the same library build it once
+        if not library.is_file():
+            _build(library, text, headers, verilator)
+    return library
+
+
+def _build(library: Path, text: str, headers: dict[str, str], verilator: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
         folder = Path(scratch)
         (folder / "core.v").write_text(text)
         for name, content in headers.items():
@@ -72,7 +81,6 @@ def build_driver_library(accelerator: Accelerator, cache: Path, *, bus_bytes: in
         _run([*command, folder / "core.v"], verilator)
         made = _compile(folder, verilator)
         made.replace(library)  # at once, so that no other process finds half of it
-    return library
 
 
 def _configuration(bus_bytes: int) -> str:
