@@ -9,18 +9,41 @@ namespace {
 constexpr std::uint8_t kOkay = 0;
 constexpr std::uint8_t kDecodeError = 3;  // AMBA AXI, A3.4.4
 
+enum Port : std::uint32_t { kFetch, kLoad, kCompute, kStore };
+
+std::uint32_t delay_of(const MemoryCosts& costs, std::uint32_t port) {
+  if (port == kLoad) return costs.load_delay_cycles;
+  return port == kCompute ? costs.compute_delay_cycles : 0;
+}
+
 }  // namespace
 
 AxiMemory::AxiMemory(Arena arena, const MemoryCosts& costs,
                      const std::array<ReadPort, kReadPorts>& reads, const WritePort& write)
     : arena_(arena), write_(write) {
-  for (const ReadPort& port : reads) readers_.push_back({.port = port, .waiting = {}});
+  for (const ReadPort& port : reads) {
+    const auto number = static_cast<std::uint32_t>(readers_.size());
+    readers_.push_back({.port = port, .number = number, .waiting = {}});
+  }
   set_costs(costs);
 }
 
 void AxiMemory::set_costs(const MemoryCosts& costs) {
   costs_ = costs;
   random_.seed(costs.seed + 1);
+}
+
+void AxiMemory::record_transfers(bool on) {
+  records_ = on;
+  transfers_.clear();
+}
+
+void AxiMemory::record(const Burst& burst, std::uint32_t port) {
+  if (!records_) return;
+  transfers_.push_back({.first_cycle = burst.first_cycle,
+                        .last_cycle = cycle_,
+                        .port = port,
+                        .beats = burst.all_beats});
 }
 
 bool AxiMemory::goes_on() {
@@ -57,7 +80,9 @@ void AxiMemory::drive(Reader& reader) {
   port.arready = static_cast<std::uint8_t>(reader.waiting.size() < kBurstsPerPort && goes_on());
   if (!reader.offered && !reader.waiting.empty() && reader.waiting.front().cycle <= cycle_ &&
       grants_a_beat()) {
-    const Burst& burst = reader.waiting.front();
+    Burst& burst = reader.waiting.front();
+    if (burst.beats == burst.all_beats) burst.first_cycle = cycle_;
+    if (burst.beats == 1) record(burst, reader.number);
     const std::byte* const source = arena_.find(burst.address, kBusBytes);
     if (source != nullptr) {
       std::memcpy(port.rdata, source, kBusBytes);
@@ -77,7 +102,9 @@ void AxiMemory::drive_write() {
   // A credit that is not used is given back in sample_write().
   write_.wready = static_cast<std::uint8_t>(!asked_.empty() && grants_a_beat());
   if (!answer_offered_ && !answered_.empty() && answered_.front().cycle <= cycle_ && goes_on()) {
-    const Burst& burst = answered_.front();
+    Burst& burst = answered_.front();
+    burst.first_cycle = cycle_;
+    record(burst, kStore);
     const std::size_t size = std::size_t{burst.beats} * kBusBytes;
     std::byte* const target = arena_.find(burst.address, size);
     const auto end = data_.begin() + static_cast<std::ptrdiff_t>(size);
@@ -105,9 +132,10 @@ void AxiMemory::sample(Reader& reader) {
     ++beats_;
   }
   if (port.arready != 0 && port.arvalid != 0) {
-    reader.waiting.push_back({.cycle = cycle_ + costs_.read_latency_cycles,
-                              .address = port.araddr,
-                              .beats = std::uint32_t{port.arlen} + 1});
+    reader.waiting.push_back(
+        {.cycle = cycle_ + costs_.read_latency_cycles + delay_of(costs_, reader.number),
+         .address = port.araddr,
+         .beats = std::uint32_t{port.arlen} + 1});
   }
 }
 

@@ -31,6 +31,16 @@ struct MemoryCosts {
   std::uint32_t refresh_cycles;           // of each, without any transfer
   std::uint32_t stall_percent;            // of cycles in which a channel pauses, at random
   std::uint32_t seed;
+  std::uint32_t load_delay_cycles;     // of each burst that load reads, in addition
+  std::uint32_t compute_delay_cycles;  // the same for compute
+};
+
+/// A burst of one of the ports fetch, load, compute and store, in this order.
+struct Transfer {
+  std::uint64_t first_cycle;  // in which memory was read or written
+  std::uint64_t last_cycle;
+  std::uint32_t port;
+  std::uint32_t beats;
 };
 
 /// The signals of a port that the accelerator reads from. Borrowed.
@@ -84,7 +94,6 @@ class AxiMemory {
 
   /// Sets the memory's side of all channels for the coming cycle.
   void drive();
-
   /// Looks at the accelerator's side of them.
   void sample();
 
@@ -94,14 +103,21 @@ class AxiMemory {
   /// The costs from now on. All ports must be idle.
   void set_costs(const MemoryCosts& costs);
 
+  /// Forgets the transfers that were recorded, and records those to come if `on`.
+  void record_transfers(bool on);
+  [[nodiscard]] std::span<const Transfer> transfers() const { return transfers_; }
+
  private:
   struct Burst {
     std::uint64_t cycle = 0;  // from which its first beat, or its answer, may leave
     std::uint64_t address = 0;
     std::uint32_t beats = 0;  // left
+    std::uint32_t all_beats = beats;
+    std::uint64_t first_cycle = 0;  // of its beats
   };
   struct Reader {
     ReadPort port;
+    std::uint32_t number;
     std::deque<Burst> waiting;
     bool offered = false;  // a beat, which stays until it is taken
   };
@@ -112,6 +128,7 @@ class AxiMemory {
   void drive_write();
   void sample(Reader& reader);
   void sample_write();
+  void record(const Burst& burst, std::uint32_t port);
 
   const Arena arena_;
   MemoryCosts costs_{};
@@ -125,6 +142,8 @@ class AxiMemory {
   std::uint64_t cycle_ = 0;
   std::uint64_t beats_ = 0;
   std::uint32_t credit_bytes_ = 0;
+  bool records_ = false;
+  std::vector<Transfer> transfers_;
   std::size_t first_port_ = 0;  // that may transfer first in this cycle
 };
 

@@ -11,7 +11,7 @@ import ctypes
 from enum import IntEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,24 @@ class _Result(IntEnum):
     ERROR = 2
 
 
+class Transfers(NamedTuple):
+    """Bursts in the order in which they ended, as columns int64[n].
+
+    ``port`` is the place of fetch, load, compute or store in this list. Memory was read or written
+    in the cycles from ``first_cycle`` to ``last_cycle``; a burst of store is written in one cycle.
+    """
+
+    first_cycle: NDArray[np.int64]
+    last_cycle: NDArray[np.int64]
+    port: NDArray[np.int64]
+    beats: NDArray[np.int64]
+
+
+_TRANSFER = np.dtype(
+    [("first_cycle", "<i8"), ("last_cycle", "<i8"), ("port", "<i4"), ("beats", "<i4")]
+)
+
+
 class VerilatedDeviceError(Exception):
     """A program did not run to its FINISH."""
 
@@ -42,6 +60,7 @@ class VerilatedDevice:
         self._library = ctypes.CDLL(str(library.resolve()))
         for name in ("VTADeviceAlloc", "VTAMemAlloc"):
             getattr(self._library, name).restype = ctypes.c_void_p
+        self._library.VtaRtlTransfers.restype = ctypes.c_size_t
         for name in ("VTAMemGetPhyAddr", "VtaRtlReadRegister"):
             getattr(self._library, name).restype = ctypes.c_uint32
         self._handle = ctypes.c_void_p(self._library.VTADeviceAlloc())
@@ -61,6 +80,18 @@ class VerilatedDevice:
     def set_costs(self, costs: MemoryCosts) -> None:
         """Set what memory costs from the next run on."""
         self._library.VtaRtlSetMemoryCosts(self._handle, ctypes.byref(costs.as_c()))
+
+    def record_transfers(self, on: bool) -> None:
+        """Record the transfers of the runs to come, or no longer; forget those before."""
+        self._library.VtaRtlRecordTransfers(self._handle, int(on))
+
+    def transfers(self) -> Transfers:
+        """Return the recorded transfers."""
+        count = self._library.VtaRtlTransfers(self._handle, None, ctypes.c_size_t(0))
+        found = np.empty(count, _TRANSFER)
+        target = found.ctypes.data_as(ctypes.c_void_p)
+        self._library.VtaRtlTransfers(self._handle, target, ctypes.c_size_t(count))
+        return Transfers(*(found[name].astype(np.int64) for name in Transfers._fields))
 
     def register(self, name: str) -> int:
         """Return a register of ``vta_rtl/registers.md``."""

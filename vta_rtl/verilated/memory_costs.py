@@ -14,8 +14,9 @@ class MemoryCosts:
     from its last beat to the answer: 167 and 100 ns, assumed. ``bytes_per_cycle`` of all ports
     together: 16, or 4.8 GB/s, assumed; the memory's peak is 8.5 GB/s (LPDDR4, 32 bits, 1066 MHz).
     Every ``refresh_interval_cycles`` (0: never) nothing moves for ``refresh_cycles``: 3.9 us and
-    280 ns (JESD209-4, 8 Gbit a channel). ``stall_percent`` of the cycles a channel pauses at
-    random, from ``seed``: for tests.
+    280 ns (JESD209-4, 8 Gbit a channel). For tests: ``stall_percent`` of the cycles a channel
+    pauses at random, from ``seed``; each burst that load or compute reads takes
+    ``load_delay_cycles`` or ``compute_delay_cycles`` in addition.
     """
 
     read_latency_cycles: int = 50
@@ -25,6 +26,8 @@ class MemoryCosts:
     refresh_cycles: int = 84
     stall_percent: int = 0
     seed: int = 0
+    load_delay_cycles: int = 0
+    compute_delay_cycles: int = 0
 
     def as_c(self) -> ctypes.Structure:
         """Return the C structure ``MemoryCosts`` of ``axi_memory.h``."""

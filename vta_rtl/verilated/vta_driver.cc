@@ -173,6 +173,18 @@ void VtaRtlSetMemoryCosts(void* handle, const MemoryCosts* costs) {
   device_of(handle).model().memory().set_costs(*costs);
 }
 
+/// Records the transfers of the runs to come if `on` is not 0, and forgets those before.
+void VtaRtlRecordTransfers(void* handle, int on) {
+  device_of(handle).model().memory().record_transfers(on != 0);
+}
+
+/// Copies the first `most` recorded transfers; returns how many there are.
+std::size_t VtaRtlTransfers(void* handle, vta_rtl::Transfer* target, std::size_t most) {
+  const auto transfers = device_of(handle).model().memory().transfers();
+  std::ranges::copy(transfers.first(std::min(most, transfers.size())), target);
+  return transfers.size();
+}
+
 /// Reads a register, which takes cycles of the accelerator.
 std::uint32_t VtaRtlReadRegister(void* handle, std::uint32_t offset) {
   return device_of(handle).model().read(offset);

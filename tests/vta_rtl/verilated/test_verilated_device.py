@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from needs import BUILD
 
 from vta_rtl.verilated.device import VerilatedDevice, VerilatedDeviceError
-from vta_rtl.verilated.driver_library import build_driver_library
 from vta_rtl.verilated.memory_costs import MemoryCosts
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.instruction_buffer import encode
-from vta_stages.isa.instructions import Finish, Store
+from vta_stages.isa.instructions import Finish, Load, MemoryType, Store
 
 pytestmark = pytest.mark.sim
 
@@ -30,20 +28,6 @@ HARD = MemoryCosts(
     stall_percent=30,
     seed=1,
 )
-
-
-@pytest.fixture(scope="module", params=sorted(ACCELERATORS))
-def revision(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def device(revision: str) -> Iterator[VerilatedDevice]:
-    library = build_driver_library(
-        ACCELERATORS[revision], BUILD / "vta_rtl", bus_bytes=BUS_BYTES[revision]
-    )
-    with VerilatedDevice(library) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("costs", [MemoryCosts(), HARD], ids=["default", "hard"])
@@ -81,3 +65,41 @@ def test_memory_outside_the_arena_is_refused_by_the_device(
     with pytest.raises(VerilatedDeviceError, match="aborted: store_outside at 0x"):
         device.run_image(program, np.zeros(64, np.uint8))
     assert device.register("state") == 1
+
+
+def test_transfers_are_recorded_with_the_cycles_in_which_memory_was_used(
+    revision: str, device: VerilatedDevice
+) -> None:
+    accelerator = ACCELERATORS[revision]
+    loads = [
+        Load(memory_type=MemoryType.INP, sram_base=0, dram_base=0, x_size=8, push_next=True),
+        Load(memory_type=MemoryType.ACC, sram_base=0, dram_base=0, x_size=2, pop_prev=True),
+    ]
+    program = encode(accelerator, [*loads, Finish()])
+    quick = MemoryCosts(read_latency_cycles=1, bytes_per_cycle=64, refresh_interval_cycles=0)
+    begins = {}
+    for name, costs in {
+        "quick": quick,
+        "slow load": replace(quick, load_delay_cycles=500),
+        "slow compute": replace(quick, compute_delay_cycles=500),
+    }.items():
+        device.set_costs(costs)
+        device.record_transfers(True)
+        device.run_image(program, np.zeros(256, np.uint8))
+        found = device.transfers()
+        by_port = [found.port == port for port in range(4)]
+        assert [found.beats[chosen].sum() for chosen in by_port] == [
+            len(program) * 16 // BUS_BYTES[revision],
+            8 * accelerator.inp_bytes // BUS_BYTES[revision],
+            2 * accelerator.acc_bytes // BUS_BYTES[revision],
+            0,
+        ]
+        assert (found.last_cycle - found.first_cycle + 1 >= found.beats).all()
+        assert found.first_cycle[by_port[2]].min() > found.last_cycle[by_port[1]].max()
+        begin = found.first_cycle.min()
+        begins[name] = [found.first_cycle[by_port[port]].min() - begin for port in (1, 2)]
+    assert begins["slow load"] == [n + 500 for n in begins["quick"]]
+    assert begins["slow compute"] == [begins["quick"][0], begins["quick"][1] + 500]
+    device.record_transfers(False)
+    device.run_image(program, np.zeros(256, np.uint8))
+    assert not len(device.transfers().port)

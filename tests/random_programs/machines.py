@@ -1,0 +1,60 @@
+"""The accelerators that random programs run on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vta_rtl.verilated.device import VerilatedDevice
+from vta_rtl.verilated.driver_library import build_driver_library
+from vta_stages.accelerator import Accelerator
+
+
+@dataclass(frozen=True)
+class Machine:
+    """An accelerator, and how wide its bus is. Its steps may use each other's results at once."""
+
+    accelerator: Accelerator
+    bus_bytes: int
+
+    def open(self, cache: Path) -> VerilatedDevice:
+        """Return the Verilated accelerator, compiled if ``cache`` does not have it."""
+        return VerilatedDevice(
+            build_driver_library(self.accelerator, cache, bus_bytes=self.bus_bytes)
+        )
+
+
+_STOCK = Accelerator(acc_hazard_steps=1)
+_SMALL = replace(
+    _STOCK,
+    uop_buffer_bytes_log2=8,
+    inp_buffer_bytes_log2=10,
+    wgt_buffer_bytes_log2=11,
+    acc_buffer_bytes_log2=12,
+    command_queue_depth=2,
+    token_queue_depth=1,
+)
+"""64 uops and elements of each memory, 8 weights, and hardly any queues: fetch mostly waits."""
+
+_FOUR_BY_EIGHT = replace(
+    _STOCK,
+    revision="0.0.2",
+    batch=4,
+    block_in=8,
+    block_out=8,
+    uop_buffer_bytes_log2=10,
+    inp_buffer_bytes_log2=12,
+    wgt_buffer_bytes_log2=10,
+    acc_buffer_bytes_log2=14,
+    command_queue_depth=16,
+    load_queue_depth=3,
+    token_queue_depth=2,
+)
+
+MACHINES = {
+    "stock-0.0.1": Machine(_STOCK, 16),
+    "stock-0.0.2": Machine(replace(_STOCK, revision="0.0.2"), 8),
+    "small-0.0.1": Machine(_SMALL, 16),
+    "small-0.0.2": Machine(replace(_SMALL, revision="0.0.2", command_queue_depth=5), 8),
+    "4x8-0.0.2": Machine(_FOUR_BY_EIGHT, 16),
+}
