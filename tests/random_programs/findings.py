@@ -1,0 +1,35 @@
+"""A program that ran otherwise than on the simulator: made shorter, and written to files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from vta_stages.disassembler import Listing
+
+from .generator import random_program
+from .program import RandomProgram
+
+
+def shortened(program: RandomProgram, fails: Callable[[RandomProgram], bool]) -> RandomProgram:
+    """Return the shortest beginning of a failing program that ``fails``, with a FINISH of its own.
+
+    It is tried from the shortest one on.
+    """
+    for steps in range(program.steps):
+        shorter = random_program(program.accelerator, program.seed, steps)
+        if fails(shorter):
+            return shorter
+    return program
+
+
+def save(program: RandomProgram, folder: Path, name: str, difference: str) -> Path:
+    """Write ``NAME-SEED.npz`` (instructions and DRAM before, as the recorded vectors have them) and
+    ``NAME-SEED.txt`` (the difference, and the instructions); return the path of the text."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{program.seed}.txt"
+    np.savez_compressed(path.with_suffix(".npz"), insns=program.words, dram_before=program.dram)
+    path.write_text("\n".join([difference, *Listing(program.table).lines(), ""]))
+    return path

@@ -1,0 +1,88 @@
+"""Which transfers of a program ran in both orders that its tokens leave open."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vta_rtl.verilated.device import Transfers
+from vta_stages.isa.codec import Column, InstructionTable
+from vta_stages.isa.instructions import MemoryType, Module, Opcode, element_bytes
+from vta_stages.verification.ordering import order_instructions
+
+from .program import RandomProgram
+
+
+class OpenOrders:
+    """The pairs of transfers of two modules that no token orders, and what is seen of them.
+
+    A transfer is all bursts of a LOAD or STORE. It is before another one if memory has been read or
+    written for the last time for it before the first time for the other.
+    """
+
+    def __init__(self, program: RandomProgram, bus_bytes: int) -> None:
+        table = program.table
+        modules = table.modules.astype(np.int64)
+        beats = _beats(program, table, bus_bytes)
+        ordering = order_instructions(table, _refuse)
+        # By module: the numbers of its transfers, and the beats after which each has ended.
+        self._of = {m: np.flatnonzero((modules == m) & (beats > 0)) for m in Module}
+        self._ends = {m: np.cumsum(beats[of]) for m, of in self._of.items()}
+        moved = np.flatnonzero(beats > 0)
+        first, second = (grid.ravel() for grid in np.meshgrid(moved, moved, indexing="ij"))
+        places, clocks = ordering.places, ordering.clocks
+        is_open = (
+            (modules[first] < modules[second])
+            & (clocks[first, modules[second]] <= places[second])
+            & (clocks[second, modules[first]] <= places[first])
+        )
+        self._first, self._second = first[is_open], second[is_open]
+        self._forwards = np.zeros(len(self._first), np.bool_)
+        self._backwards = np.zeros(len(self._first), np.bool_)
+        self._begins = np.zeros(len(table), np.int64)
+        self._finishes = np.zeros(len(table), np.int64)
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs no token orders."""
+        return len(self._first)
+
+    @property
+    def seen_both_ways(self) -> int:
+        """How many of them have run in both orders."""
+        return int((self._forwards & self._backwards).sum())
+
+    def see(self, transfers: Transfers) -> None:
+        """Note the order in which a run's transfers happened."""
+        for module, numbers in self._of.items():
+            chosen = transfers.port == module + 1  # the first port is that of fetch
+            ends = np.cumsum(transfers.beats[chosen])
+            expected = self._ends[module]
+            assert (int(ends[-1]) if len(ends) else 0) == (expected[-1] if len(expected) else 0)
+            last = np.searchsorted(ends, expected)
+            first = np.concatenate([[0], last[:-1] + 1]).astype(np.int64)[: len(last)]
+            self._begins[numbers] = transfers.first_cycle[chosen][first]
+            self._finishes[numbers] = transfers.last_cycle[chosen][last]
+        self._forwards |= self._finishes[self._first] < self._begins[self._second]
+        self._backwards |= self._finishes[self._second] < self._begins[self._first]
+
+
+def _refuse(index: int, what: str) -> NoReturn:
+    raise AssertionError(f"instruction {index}: {what}")
+
+
+def _beats(program: RandomProgram, table: InstructionTable, bus_bytes: int) -> NDArray[np.int64]:
+    """Return how many beats of the bus each instruction moves."""
+    beats = np.zeros(len(table), np.int64)
+    for opcode in (Opcode.LOAD, Opcode.STORE):
+        columns: dict[str, Column] = dict(table.columns[opcode])
+        count = len(table.positions[opcode])
+        memory = columns.get("memory_type", np.full(count, MemoryType.OUT, np.int64))
+        units = np.array([element_bytes(program.accelerator, m) for m in MemoryType])[memory]
+        begin = columns["dram_base"] * units % bus_bytes
+        row = -(-(begin + columns["x_size"] * units) // bus_bytes)
+        rows = np.where(memory == MemoryType.UOP, 1, columns["y_size"])
+        beats[table.positions[opcode]] = np.where(columns["x_size"] == 0, 0, row * rows)
+    return beats

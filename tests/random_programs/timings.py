@@ -1,0 +1,54 @@
+"""What memory costs in the runs of a random program: at random, and so that one module is first.
+
+Tokens leave open in which order modules run many of their instructions, and only time decides.
+A module whose transfers take ``SLOW_CYCLES`` is last wherever it may be, the others are first.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from vta_rtl.verilated.memory_costs import MemoryCosts
+
+SLOW_CYCLES = 250
+"""Longer than any GEMM or ALU instruction of a random program."""
+
+
+def _order(*, load: int = 0, compute: int = 0, store: int = 0) -> MemoryCosts:
+    return MemoryCosts(
+        read_latency_cycles=1,
+        write_latency_cycles=store,
+        bytes_per_cycle=64,
+        refresh_interval_cycles=0,
+        load_delay_cycles=load,
+        compute_delay_cycles=compute,
+    )
+
+
+ORDERS = {
+    "load first": _order(compute=SLOW_CYCLES, store=SLOW_CYCLES),
+    "compute first": _order(load=SLOW_CYCLES, store=SLOW_CYCLES),
+    "store first": _order(load=SLOW_CYCLES, compute=SLOW_CYCLES),
+}
+
+
+def random_costs(seed: int) -> MemoryCosts:
+    """Return random latencies, bandwidth, refreshes and pauses of all channels."""
+    draw = Random(seed)
+    interval = draw.choice((0, draw.randint(20, 400)))
+    return MemoryCosts(
+        read_latency_cycles=draw.choice((0, 1, draw.randint(0, 60))),
+        write_latency_cycles=draw.choice((0, 1, draw.randint(0, 60))),
+        bytes_per_cycle=draw.choice((64, 16, draw.randint(4, 32))),
+        refresh_interval_cycles=interval,
+        refresh_cycles=draw.randint(0, interval // 2),
+        stall_percent=draw.choice((0, 10, 30, 60)),
+        seed=seed % (1 << 31),
+        load_delay_cycles=draw.choice((0, draw.randint(0, 60))),
+        compute_delay_cycles=draw.choice((0, draw.randint(0, 60))),
+    )
+
+
+def timings(seed: int) -> dict[str, MemoryCosts]:
+    """Return the runs of a program by name."""
+    return {"random": random_costs(seed), **ORDERS}
