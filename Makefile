@@ -12,7 +12,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe edgepipe_runtime vta_stages vta_rtl cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-systems test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-farm bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime rtl-report bench-split bench-deploy soak docs container container-ci packages clean help
+.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-rtl-long test-systems test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-farm bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime rtl-report bench-split bench-deploy soak docs container container-ci packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
@@ -22,6 +22,7 @@ help:
 	@echo "make deb             Debian packages for boards, in build/deb, checked by lintian"
 	@echo "make test-board      only the board tests, on an emulated Ultra96 or on EDGEPIPE_BOARD=user@host"
 	@echo "make test-networks   well-known networks, some from PyPI: each is built and gives the bits of integer Relax; the wheels on each Python"
+	@echo "make test-rtl-long   10,000 random programs (RTL_PROGRAMS) on the accelerator's own Verilog, beside the simulator"
 	@echo "make fuzz-networks   2,000 random and damaged networks: each is built exactly or refused in one line"
 	@echo "make test-systems    tutorials, Ansible, RAUC, Python and power cuts on the emulated Ultra96, pages in Firefox"
 	@echo "make test-sanitizers the C++ tests under ThreadSanitizer, AddressSanitizer and UBSan"
@@ -85,6 +86,16 @@ FUZZ_NETWORKS ?= 2000
 
 fuzz-networks: $(VENV)/.installed
 	$(PYTHON) tests/fuzz/fuzz_networks.py $(FUZZ_NETWORKS)
+
+# Random programs on the Verilated accelerator, on all cores. A finding is in build/vta_rtl/findings, and printed with
+# the command that runs it again. Fewer than about 1,000 programs have too few kinds of instructions for the last option.
+RTL_PROGRAMS ?= 10000
+RTL_FIRST_SEED ?= 0
+RTL_COVERAGE_PERCENT ?= 95
+
+test-rtl-long: $(VENV)/.installed
+	$(PYTHON) tests/fuzz/fuzz_rtl.py $(RTL_PROGRAMS) --first-seed $(RTL_FIRST_SEED) \
+	    --least-coverage $(RTL_COVERAGE_PERCENT)
 
 # The files for boards, in build/board/ARCHITECTURE: built, and checked against the oldest supported
 # image. Runs all tests for armhf; those for aarch64 are part of `make test`. build/sdk/ARCHITECTURE
