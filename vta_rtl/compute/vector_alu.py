@@ -43,17 +43,20 @@ class VectorAlu(wiring.Component):
             a, result = self.dst[lane], self.result[lane]
             b = Signal(signed(32), name=f"operand_{lane}")
             m.d.comb += b.eq(Mux(alu.use_imm, alu.imm, self.src[lane]))
+            picks_dst = Signal(name=f"picks_dst_{lane}")
+            shifted = Signal(signed(32), name=f"shifted_{lane}")
+            m.d.comb += [
+                picks_dst.eq((a < b) == (alu.alu_opcode == AluOp.MIN)),
+                # A shift to the left by 16 - n is one by 16, then one to the right by n.
+                shifted.eq(Mux(b[4], a << 16, a) >> b[:4]),
+            ]
             with m.Switch(alu.alu_opcode):
-                with m.Case(AluOp.MIN):
-                    m.d.comb += result.eq(Mux(a < b, a, b))
-                with m.Case(AluOp.MAX):
-                    m.d.comb += result.eq(Mux(a < b, b, a))
+                with m.Case(AluOp.MIN, AluOp.MAX):
+                    m.d.comb += result.eq(Mux(picks_dst, a, b))
                 with m.Case(AluOp.ADD):
                     m.d.comb += result.eq(a + b)
                 with m.Case(AluOp.SHR):
-                    left_shift = Signal(5, name=f"left_shift_{lane}")
-                    m.d.comb += left_shift.eq(16 - b[:4])
-                    m.d.comb += result.eq(Mux(b[4], a << left_shift, a >> b[:4]))
+                    m.d.comb += result.eq(shifted)
                 with m.Default():
                     m.d.comb += result.eq(a)
         return m
