@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -70,7 +70,7 @@ class AccumulatorAccess(wiring.Component):
             )
             m.d.sync += [after.eq(before) for after, before in zip(step, steps[-1], strict=True)]
             steps.append(step)
-        valid, dst, src = steps[-1]
+        valid, dst, _ = steps[-1]
 
         results = [
             (
@@ -83,14 +83,20 @@ class AccumulatorAccess(wiring.Component):
         for younger, older in zip([(valid, dst, self.result), *results], results, strict=False):
             m.d.sync += [after.eq(before) for after, before in zip(older, younger, strict=True)]
 
-        for address, read, value in (
-            (dst, self.read_dst.data, self.dst_value),
-            (src, self.read_src.data, self.src_value),
+        # Which of the results a step needs is decided in the cycle before, when they are a cycle
+        # younger.
+        _, next_dst, next_src = steps[-2]
+        younger_results = [(valid, dst), *(result[:2] for result in results[:-1])]
+        for name, address, read, value in (
+            ("dst", next_dst, self.read_dst.data, self.dst_value),
+            ("src", next_src, self.read_src.data, self.src_value),
         ):
-            m.d.comb += value.eq(read)
-            for is_result, result_dst, result in reversed(results):
+            choice = Signal(range(_IN_FLIGHT + 1), name=f"{name}_choice")
+            m.d.sync += choice.eq(0)
+            for age, (is_result, result_dst) in reversed(list(enumerate(younger_results))):
                 with m.If(is_result & (result_dst == address)):
-                    m.d.comb += value.eq(result)
+                    m.d.sync += choice.eq(age + 1)
+            m.d.comb += value.eq(Array([read, *(result for _, _, result in results)])[choice])
 
         write_valid, write_dst, write_data = results[0]
         m.d.comb += [
