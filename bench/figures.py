@@ -39,7 +39,8 @@ class Figure:
     def row(self) -> list[str]:
         """Return the figure as cells of the table."""
         verdict = {None: "", True: "pass", False: "MISS"}[self.passed]
-        return [self.name, f"{self.value:.4g}", self.unit, self.bar or "-", verdict, self.source]
+        value = f"{self.value:.4g}" if abs(self.value) < 10_000 else f"{self.value:.0f}"
+        return [self.name, value, self.unit, self.bar or "-", verdict, self.source]
 
 
 def publish(name: str, figures: list[Figure]) -> int:
