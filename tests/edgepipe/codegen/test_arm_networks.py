@@ -15,11 +15,12 @@ from edgepipe.tvm_adapter import run_module
 pytestmark = pytest.mark.models
 
 # Ranges do not matter for bit equality: networks are calibrated on noise.
-NETWORKS = [
-    "fmnist_resnet8",
-    pytest.param("mobilenetv2_imagenet", marks=pytest.mark.slow),
-    pytest.param("nanodet_g_coco_416", marks=pytest.mark.slow),
-]
+RESNET, MOBILENET, NANODET = "fmnist_resnet8", "mobilenetv2_imagenet", "nanodet_g_coco_416"
+
+
+def long(name: str) -> object:
+    """Return the parameter of a test that only `make test-networks` runs."""
+    return pytest.param(name, marks=pytest.mark.networks)
 
 
 def noise(preprocess, count):
@@ -36,7 +37,9 @@ def compiled(path, folder, arches):
     return network, {network.input_name: frames[2]}
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name", [RESNET, pytest.param(NANODET, marks=pytest.mark.slow), long(MOBILENET)]
+)
 def test_a_network_gives_the_bits_of_stock_tvm(name, variant, model_path, tmp_path):
     network, frame = compiled(model_path(name), tmp_path, ("x86_64",))
     expected = run_module(network.module, frame)
@@ -48,7 +51,7 @@ def test_a_network_gives_the_bits_of_stock_tvm(name, variant, model_path, tmp_pa
             np.testing.assert_array_equal(found[output], array, err_msg=f"{output}, {threads}")
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [RESNET, long(NANODET), long(MOBILENET)])
 def test_a_network_gives_the_same_bits_on_a_board(name, architecture, model_path, tmp_path):
     _, frame = compiled(model_path(name), tmp_path, ("x86_64", architecture))
     with ArmStage(tmp_path) as stage:
