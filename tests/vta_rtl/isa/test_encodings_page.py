@@ -1,0 +1,18 @@
+"""The page of encodings is the one that the codec's table gives."""
+
+from __future__ import annotations
+
+from vta_rtl.isa.document import MEANINGS, PAGE, page
+from vta_stages.accelerator import Accelerator
+from vta_stages.isa.fields import instruction_fields, uop_fields
+
+
+def test_the_page_is_current() -> None:
+    found = PAGE.read_text(encoding="utf-8")
+    assert found == page(), "write it again: python -m vta_rtl.isa.document"
+
+
+def test_it_explains_every_field() -> None:
+    fields = [f for each in instruction_fields(Accelerator()).values() for f in each]
+    names = {field.name for field in (*fields, *uop_fields(Accelerator()))}
+    assert names == set(MEANINGS)

@@ -1,0 +1,118 @@
+"""The encodings as a page: ``python -m vta_rtl.isa.document`` writes it from the codec's table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from pathlib import Path
+
+from vta_stages.accelerator import REVISIONS, Accelerator
+from vta_stages.isa.fields import Field, instruction_fields, uop_fields
+from vta_stages.isa.instructions import (
+    TOKEN_FLAGS,
+    TOKEN_SHIFT,
+    AluOp,
+    MemoryType,
+    Opcode,
+)
+
+PAGE = Path(__file__).parents[1] / "encodings.md"
+_WORD_BITS = 64
+
+MEANINGS = {
+    "memory_type": "the buffer that is loaded or stored, see below",
+    "sram_base": "first element in the buffer",
+    "dram_base": "first element in memory, counted in elements of the memory type from address 0",
+    "y_size": "rows",
+    "x_size": "elements in a row",
+    "x_stride": "elements in memory from one row to the next",
+    "y_pad_0": "rows of zeros before the first one",
+    "y_pad_1": "rows of zeros after the last one",
+    "x_pad_0": "zeros before each row",
+    "x_pad_1": "zeros after each row",
+    "reset": "GEMM sets accumulators to zero instead of adding products; the ALU ignores it",
+    "uop_bgn": "first uop",
+    "uop_end": "the uop after the last one",
+    "iter_out": "turns of the outer loop",
+    "iter_in": "turns of the inner loop",
+    "dst_factor_out": "added to `dst` of a uop for each turn of the outer loop",
+    "dst_factor_in": "added to `dst` for each turn of the inner loop",
+    "src_factor_out": "added to `src` for each turn of the outer loop",
+    "src_factor_in": "added to `src` for each turn of the inner loop",
+    "wgt_factor_out": "added to `wgt` for each turn of the outer loop",
+    "wgt_factor_in": "added to `wgt` for each turn of the inner loop",
+    "alu_opcode": "the operation, see below",
+    "use_imm": "the second operand is `imm`, not the accumulators at `src`",
+    "imm": "the immediate operand of all lanes",
+    "dst": "accumulators that a step changes",
+    "src": "inputs of GEMM, or accumulators that the ALU reads",
+    "wgt": "weights of GEMM; the ALU ignores it",
+}
+"""What each field holds, by its name."""
+
+_HEAD = f"""# Instructions and uops
+
+Written by `python -m vta_rtl.isa.document` from `vta_stages/isa/fields.py`, the table from which
+codec and hardware take all positions.
+
+An instruction has 128 bits. Bit 0 is the lowest bit of its first byte; bits that no row lists are
+zero. Widths follow the depths of the buffers: the columns are those of the stock accelerator,
+{Accelerator().configuration}, in its two revisions. Sizes and counts are unsigned unless a row
+says otherwise.
+
+"""
+
+
+def _bits(low: int, count: int) -> str:
+    return f"{low}" if count == 1 else f"{low + count - 1}:{low}"
+
+
+def _position(field: Field) -> str:
+    bits = _bits(_WORD_BITS * field.word + field.low_bit, field.bits)
+    return bits if field.constant is None else f"{bits}, always {field.constant}"
+
+
+def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    names = list(columns)
+    lines = [names, ["---"] * len(names), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
+
+
+def _fields(versions: list[tuple[Field, ...]]) -> str:
+    rows = []
+    for same in zip(*versions, strict=True):
+        name, signed = same[0].name, ", signed" if same[0].signed else ""
+        rows.append([f"`{name}`", *(_position(field) for field in same), MEANINGS[name] + signed])
+    return _table(["field", *REVISIONS, "meaning"], rows)
+
+
+def _values(names: type[IntEnum]) -> str:
+    return ", ".join(f"{value.value} {value.name}" for value in names)
+
+
+def page() -> str:
+    """Return the page, Markdown."""
+    targets = [Accelerator(revision=revision) for revision in REVISIONS]
+    head = [["`opcode`", _bits(0, TOKEN_SHIFT), _values(Opcode)]]
+    for flag, token in TOKEN_FLAGS.items():
+        verb, side = flag.split("_")
+        queue = f"the queue of the {'previous' if side == 'prev' else 'next'} module"
+        action = "waits for a token from" if verb == "pop" else "gives a token to"
+        bits = _bits(TOKEN_SHIFT + token.bit_length() - 1, 1)
+        head.append([f"`{flag}`", bits, f"{action} {queue}"])
+    parts = [_HEAD, "## Every instruction\n\n", _table(["field", "bits", "meaning"], head)]
+    for opcode in Opcode:
+        versions = [instruction_fields(target)[opcode] for target in targets]
+        if versions[0]:
+            parts += [f"## {opcode.name}\n\n", _fields(versions)]
+    parts += ["## A uop, 32 bits\n\n", _fields([uop_fields(target) for target in targets])]
+    parts.append(
+        f"## Values\n\nMemory types: {_values(MemoryType)}. A STORE is always from OUT,\n"
+        "whose value is cut to the width of the field.\n\n"
+        f"Operations of the ALU: {_values(AluOp)}.\n"
+    )
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
