@@ -76,6 +76,7 @@ def differences(output: Path, known: Path) -> dict[str, int]:
     return {name: by for name, by in off.items() if abs(by) > TOLERANCES.get(name, 0)}
 
 
+@pytest.mark.systems
 def test_an_interrupted_measurement_goes_on_and_finds_the_costs_of_the_board(
     timed, known, bundle, tmp_path, capsys
 ):

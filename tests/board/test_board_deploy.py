@@ -26,7 +26,9 @@ FRAMES = 2
 STEPS = ("connect", "pre-flight check", "send", "golden run", "switch", "remove old releases")
 
 
-@pytest.mark.parametrize(("network", "outputs"), [("resnet8", 1), ("nanodet", 6)])
+@pytest.mark.parametrize(
+    ("network", "outputs"), [("resnet8", 1), pytest.param("nanodet", 6, marks=pytest.mark.systems)]
+)
 def test_deployed_network_gives_this_machines_result_on_the_accelerator(
     machine, architecture, bundle_of, tmp_path, network, outputs
 ):

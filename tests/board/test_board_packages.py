@@ -98,7 +98,7 @@ def there(board, paths):
     return must(board, command).split()
 
 
-@pytest.mark.parametrize("layout", ["debian", "pynq"])
+@pytest.mark.parametrize("layout", ["debian", pytest.param("pynq", marks=pytest.mark.systems)])
 def test_apt_installs_upgrades_removes_and_purges(board, architecture, layout):
     if layout == "pynq":
         must(board, PYNQ)

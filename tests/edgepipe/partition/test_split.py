@@ -131,6 +131,7 @@ def test_wrong_cuts_and_groups_are_explained(detector: QuantizedNetwork) -> None
 
 
 @pytest.mark.models
+@pytest.mark.networks
 def test_cuts_of_a_real_detector_give_the_same_bits(
     model_path: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -59,7 +59,7 @@ def test_resnet8_agrees_with_float(
     assert agreed >= 490  # measured on all 10,000: 9,959
 
 
-@pytest.mark.slow
+@pytest.mark.networks
 def test_resnet8_loses_at_most_thirty_of_ten_thousand(
     model_path: Callable[[str], Path], fashion_mnist: FashionMnist
 ) -> None:
