@@ -259,6 +259,7 @@ def each(free, cases, one):
             pool.shutdown(cancel_futures=True)
 
 
+@pytest.mark.systems
 @pytest.mark.parametrize("kind", UNITS)
 def test_every_signal_before_every_command_of_the_boards_half(places, kind):
     free = prepared(places[kind])
@@ -272,6 +273,7 @@ def test_every_signal_before_every_command_of_the_boards_half(places, kind):
     assert set(each(free, cases, one)) == {False, True}
 
 
+@pytest.mark.systems
 @pytest.mark.parametrize("kind", UNITS)
 @pytest.mark.parametrize(
     ("begin", "send"),
