@@ -24,7 +24,7 @@ help:
 	@echo "make test-networks   well-known networks, some from PyPI: each is built and gives the bits of integer Relax; the wheels on each Python"
 	@echo "make test-rtl-long   10,000 random programs (RTL_PROGRAMS) on the accelerator's own Verilog, beside the simulator"
 	@echo "make fuzz-networks   2,000 random and damaged networks: each is built exactly or refused in one line"
-	@echo "make test-systems    tutorials, Ansible, RAUC, Python and power cuts on the emulated Ultra96, pages in Firefox"
+	@echo "make test-systems    tutorials, Ansible, RAUC, Python and power cuts on the emulated Ultra96, deploys killed at every step"
 	@echo "make test-sanitizers the C++ tests under ThreadSanitizer, AddressSanitizer and UBSan"
 	@echo "make fuzz            libFuzzer and atheris on readers of untrusted input; FUZZ_SECONDS=60 for each target"
 	@echo "make lint            ruff, mypy, clang-format, clang-tidy, shellcheck"

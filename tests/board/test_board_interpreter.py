@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.board, pytest.mark.systems]
 
 FOLDER = "/opt/python"
 PYTHON = (
-    f"env -C {FOLDER}/work PYTHONHOME={FOLDER}/usr PYTHONPATH={FOLDER}/site HOME={FOLDER}/work"
+    f"env -C {FOLDER}/files PYTHONHOME={FOLDER}/usr PYTHONPATH={FOLDER}/site HOME={FOLDER}/files"
     f" LD_LIBRARY_PATH={FOLDER}/usr/lib/aarch64-linux-gnu {FOLDER}/usr/bin/python3.11"
 )
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ def python(virtual_board, bundle_of, tmp_path_factory):
     (folder / "site").mkdir()
     with zipfile.ZipFile(board_python.runtime_wheel(folder)) as wheel:
         wheel.extractall(folder / "site")
-    work = folder / "work"
+    work = folder / "files"
     work.mkdir()
     for name in ("board_camera.py", "board.ipynb", "cascade.py"):
         (work / name).write_bytes((ROOT / "examples" / name).read_bytes())
@@ -95,7 +95,7 @@ with edgepipe.load("small.edgepipe", device="uio", pinning="preferred") as pipel
 np.save("outputs.npy", np.stack(results))
 """
     assert python(code(script)) == "uio\n"
-    done = python.board.run([f"cat {FOLDER}/work/outputs.npy"])
+    done = python.board.run([f"cat {FOLDER}/files/outputs.npy"])
     outputs = np.load(io.BytesIO(done.stdout))
     frames = np.load(python.work / "frames.npy")
     with edgepipe.load(python.work / "small.edgepipe", device="simulator", pinning="off") as here:
