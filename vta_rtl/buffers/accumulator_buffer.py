@@ -62,7 +62,6 @@ class AccumulatorBuffer(wiring.Component):
                 write.en.eq(self.write.enable & (bank(self.write.address) == n)),
                 write.addr.eq(Mux(write.en, self.write.address[1:], self.read_1.address[1:])),
                 write.data.eq(self.write.data),
-                read_or_write.en.eq(~write.en),
                 read_or_write.addr.eq(write.addr),
             ]
             reading_ports.append(self._output_register(m, read.data, f"bank_{n}"))
