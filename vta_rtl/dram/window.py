@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Const, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
@@ -32,10 +32,18 @@ def _members(bus: wiring.Signature) -> dict[str, wiring.Member]:
 
 
 def _inside(m: Module, guard: wiring.Component, burst: data.View, bus_bytes: int) -> Value:
-    """Return whether a burst may pass."""
-    end = Signal(ADDRESS_BITS + 1)  # its last byte; one bit more, or it could wrap into the window
-    m.d.comb += end.eq(burst.address + burst.len * bus_bytes + (bus_bytes - 1))
-    return ~guard.closed & (burst.address >= guard.first) & (end <= guard.last)
+    """Return whether a burst may pass.
+
+    Its length comes last, from the end of a long path, so it is only compared: with the bytes from
+    its address to the window's end.
+    """
+    behind = Cat(Const(bus_bytes - 1), burst.len)  # bytes behind the first one
+    room = Signal(signed(ADDRESS_BITS + 1))  # negative if its address is outside
+    m.d.comb += room.eq(guard.last - burst.address)
+    near = room[: len(behind)]
+    far = room[len(behind) : ADDRESS_BITS]
+    fits = ~room[-1] & (far.any() | (behind <= near))
+    return ~guard.closed & (burst.address >= guard.first) & fits
 
 
 class ReadGuard(wiring.Component):
