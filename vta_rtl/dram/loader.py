@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -19,6 +19,8 @@ from vta_stages.isa.instructions import (
     element_bytes,
     honours_pads,
 )
+
+_MOST_COLUMNS = (1 << 16) - 1
 
 
 class Loader(wiring.Component):
@@ -66,7 +68,9 @@ class Loader(wiring.Component):
         """Return the circuit."""
         m = Module()
         load = data.View(instruction_layout(self._accelerator, Opcode.LOAD), self.instruction)
-        m.submodules.planner = planner = BurstPlanner(self._bus_bytes)
+        m.submodules.planner = planner = BurstPlanner(
+            self._bus_bytes, row_beats_bits=self._row_beats_bits()
+        )
         wiring.connect(m, planner.bursts, wiring.flipped(self.bus.ar))
 
         # The rectangle that is written: rows of elements, with pads around them.
@@ -74,30 +78,45 @@ class Loader(wiring.Component):
         rows = Signal(16)
         start = Signal()
         m.d.comb += [planner.start.eq(start), planner.rows.eq(rows)]
+        columns_end, rows_end = Signal(17), Signal(17)
         width, height = Signal(17), Signal(17)
         m.d.comb += [
-            width.eq(pads["x_0"] + load.x_size + pads["x_1"]),
-            height.eq(pads["y_0"] + rows + pads["y_1"]),
+            columns_end.eq(pads["x_0"] + load.x_size),
+            rows_end.eq(pads["y_0"] + rows),
+            width.eq(columns_end + pads["x_1"]),
+            height.eq(rows_end + pads["y_1"]),
         ]
         running, x, y = Signal(), Signal(17), Signal(17)
+        next_x, next_y = Signal(17), Signal(17)
+        m.d.comb += [next_x.eq(x + 1), next_y.eq(y + 1)]
         address = Signal(16)
-        in_rows = (y >= pads["y_0"]) & (y < pads["y_0"] + rows)
-        in_columns = (x >= pads["x_0"]) & (x < pads["x_0"] + load.x_size)
+        in_rows = (y >= pads["y_0"]) & (y < rows_end)
+        in_columns = (x >= pads["x_0"]) & (x < columns_end)
         is_data = in_rows & in_columns
-        is_last = (x == width - 1) & (y == height - 1)
+        ends_row = next_x == width
+        is_last = ends_row & (next_y == height)
         has_element, taken = Signal(), Signal()
         m.d.comb += [self.busy.eq(running), taken.eq(running & (has_element | ~is_data))]
         with m.If(start & (width != 0) & (height != 0)):
             m.d.sync += [running.eq(1), x.eq(0), y.eq(0), address.eq(load.sram_base)]
         with m.Elif(taken):
-            m.d.sync += [address.eq(address + 1), x.eq(x + 1), running.eq(~is_last)]
-            with m.If(x == width - 1):
-                m.d.sync += [x.eq(0), y.eq(y + 1)]
+            m.d.sync += [address.eq(address + 1), x.eq(next_x), running.eq(~is_last)]
+            with m.If(ends_row):
+                m.d.sync += [x.eq(0), y.eq(next_y)]
 
-        m.d.comb += rows.eq(load.y_size)
+        base, offset = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        bus_bytes = self._bus_bytes
+        m.d.comb += [
+            planner.address.eq((base + offset) // bus_bytes * bus_bytes),
+            rows.eq(load.y_size),
+        ]
         for kind in self._kinds:
             with m.If(load.memory_type == kind):
-                m.d.comb += start.eq(self.start)
+                m.d.comb += [
+                    start.eq(self.start),
+                    base.eq(getattr(self, f"{kind.name.lower()}_base")),
+                    offset.eq(load.dram_base * element_bytes(self._accelerator, kind)),
+                ]
                 if honours_pads(self._accelerator, kind):
                     m.d.comb += [
                         pad.eq(getattr(load, f"{name[0]}_pad_{name[2]}"))
@@ -116,10 +135,16 @@ class Loader(wiring.Component):
                     m.d.comb += rows.eq(1)
                 port = getattr(self, kind.name.lower())
                 m.d.comb += port.enable.eq(taken)
-            with m.If(is_data):
+            # The zeros of pads take a gate for each bit, so only where there are pads.
+            is_read = is_data if honours_pads(self._accelerator, kind) else Const(1)
+            with m.If(is_read):
                 m.d.comb += port.data.eq(elements.element.payload)
             m.d.comb += port.address.eq(address)
         return m
+
+    def _row_beats_bits(self) -> int:
+        longest = max(element_bytes(self._accelerator, kind) for kind in self._kinds)
+        return (_MOST_COLUMNS * max(1, longest // self._bus_bytes)).bit_length()
 
     def _elements(
         self,
@@ -131,7 +156,6 @@ class Loader(wiring.Component):
     ) -> ElementGatherer | ElementSplitter:
         """Plan a memory type's bursts; return what makes its elements of their beats."""
         size_bytes, bus_bytes = element_bytes(self._accelerator, kind), self._bus_bytes
-        begin = getattr(self, f"{kind.name.lower()}_base") + load.dram_base * size_bytes
         if size_bytes >= bus_bytes:
             elements = ElementGatherer(size_bytes, bus_bytes)
             m.d.comb += planner.row_beats.eq(load.x_size * (size_bytes // bus_bytes))
@@ -148,8 +172,5 @@ class Loader(wiring.Component):
                 ),
             ]
         m.submodules[f"{kind.name.lower()}_elements"] = elements
-        m.d.comb += [
-            planner.address.eq(begin // bus_bytes * bus_bytes),
-            planner.row_step_bytes.eq(load.x_stride * size_bytes),
-        ]
+        m.d.comb += planner.row_step_bytes.eq(load.x_stride * size_bytes)
         return elements
