@@ -17,6 +17,7 @@ from vta_stages.isa.instructions import Opcode
 _BUFFERED_ELEMENTS = 8
 _BURSTS_IN_FLIGHT = 16
 _WAITING_ADDRESSES = 2
+_MOST_COLUMNS = (1 << 16) - 1
 
 
 class Storer(wiring.Component):
@@ -54,7 +55,8 @@ class Storer(wiring.Component):
         m = Module()
         store = data.View(instruction_layout(self._accelerator, Opcode.STORE), self.instruction)
         out_bytes, bus_bytes = self._accelerator.out_bytes, self._bus_bytes
-        m.submodules.planner = planner = BurstPlanner(bus_bytes)
+        row_bits = (_MOST_COLUMNS * (out_bytes // bus_bytes)).bit_length()
+        m.submodules.planner = planner = BurstPlanner(bus_bytes, row_beats_bits=row_bits)
         m.d.comb += [
             planner.start.eq(self.start),
             planner.address.eq(self.out_base + store.dram_base * out_bytes),
