@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -25,7 +25,7 @@ from vta_stages.accelerator import Accelerator
 _ABORT = COMMAND_ABORT.bit_length() - 1
 
 
-def _bit(word: data.View, flag: int) -> Signal:
+def _bit(word: Signal, flag: int) -> Value:
     return word[flag.bit_length() - 1]
 
 
@@ -99,6 +99,8 @@ class RunControl(wiring.Component):
     def _starts(self, m: Module, bank: RegisterBank) -> None:
         """Connect the control registers of the four modules."""
         control, written = bank.others.fetch_control, bank.written.fetch_control
+        starting, restarting = _bit(bank.ones, Control.START), _bit(bank.ones, Control.AUTO_RESTART)
+        stopping = _bit(bank.zeros, Control.AUTO_RESTART)
         pending, fetched, was_busy = Signal(), Signal(), Signal()
         starts = Signal()
         m.d.comb += [
@@ -108,9 +110,9 @@ class RunControl(wiring.Component):
             _bit(control, Control.DONE).eq(fetched),
             _bit(control, Control.IDLE).eq(~starts),
         ]
-        with m.If(_bit(written, Control.START)):
+        with m.If(written & starting):
             m.d.sync += pending.eq(1)
-        with m.Elif(self.start | bank.written.command[_ABORT]):
+        with m.Elif(self.start | (bank.written.command & bank.ones[_ABORT])):
             m.d.sync += pending.eq(0)
         m.d.sync += was_busy.eq(self.busy.fetch)
         with m.If(was_busy & ~self.busy.fetch):
@@ -133,13 +135,13 @@ class RunControl(wiring.Component):
                 _bit(control, Control.IDLE).eq(~enabled),
                 _bit(control, Control.AUTO_RESTART).eq(again),
             ]
-            with m.If(_bit(written, Control.START)):
+            with m.If(written & starting):
                 m.d.sync += enabled.eq(1)
             with m.Elif(self.ended[module] & ~again):
                 m.d.sync += enabled.eq(0)
-            with m.If(_bit(written, Control.AUTO_RESTART)):
+            with m.If(written & restarting):
                 m.d.sync += again.eq(1)
-            with m.Elif(_bit(bank.cleared[name], Control.AUTO_RESTART)):
+            with m.Elif(written & stopping):
                 m.d.sync += again.eq(0)
 
     def _errors(self, m: Module, bank: RegisterBank) -> Signal:
@@ -154,7 +156,8 @@ class RunControl(wiring.Component):
         with m.If(self.start):
             m.d.sync += [kept.eq(0), address.eq(0)]
         with m.Else():
-            m.d.sync += kept.eq((kept & ~bank.written.error) | found)
+            cleared = Mux(bank.written.error, bank.ones, 0)
+            m.d.sync += kept.eq((kept & ~cleared) | found)
             for module in reversed(MODULES):  # the first one counts, as its statement is the last
                 with m.If(self.refused[module] & (kept == 0)):
                     m.d.sync += address.eq(self.address[module])
@@ -178,11 +181,12 @@ class RunControl(wiring.Component):
             bank.others.interrupt_status.eq(status),
             self.interrupt.eq((status & bank.stored.interrupt_enable) != 0),
         ]
-        with m.If(bank.written.command[_ABORT] | (error & ~self.abort)):
+        with m.If((bank.written.command & bank.ones[_ABORT]) | (error & ~self.abort)):
             m.d.sync += self.abort.eq(1)
         with m.Elif(aborted):
             m.d.sync += self.abort.eq(0)
-        m.d.sync += status.eq((status & ~bank.written.interrupt_status) | events)
+        cleared = Mux(bank.written.interrupt_status, bank.ones, 0)
+        m.d.sync += status.eq((status & ~cleared) | events)
 
     def _counts(self, m: Module, bank: RegisterBank) -> None:
         """Count the cycles of the program, and each module's."""

@@ -61,12 +61,11 @@ def test_other_registers_read_what_the_device_says_and_pass_writes_on() -> None:
         await writes(ctx, bank, LiteMaster(bank.bus))
 
     async def watch(ctx: SimulatorContext) -> None:
-        async for _, _, ones, zeros in ctx.tick().sample(
-            bank.written.as_value(), bank.cleared.as_value()
+        async for _, _, written, ones, zeros in ctx.tick().sample(
+            bank.written.as_value(), bank.ones, bank.zeros
         ):
-            if ones | zeros:
-                place = (ones | zeros).bit_length() // 32
-                seen.append((OTHERS[place].name, ones >> 32 * place, zeros >> 32 * place))
+            names = [r.name for n, r in enumerate(OTHERS) if written >> n & 1]
+            seen.extend((name, ones, zeros) for name in names)
 
     with_bank(check)
     simulate(bank, run, background=[watch])
