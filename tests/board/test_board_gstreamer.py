@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import subprocess
 from pathlib import Path
 
 import board_python
 import numpy as np
 import pytest
+from gstreamer_messages import lines_of
 from needs import BUILD, installed, lacking
 from small_networks import build_small_bundle
 
@@ -25,7 +24,6 @@ PACKAGES = ("gstreamer1.0-plugins-base", "gstreamer1.0-tools", "perl-base")
 APT = "DEBIAN_FRONTEND=noninteractive apt-get -q -y -o APT::Sandbox::User=root"
 WIDTH, HEIGHT, FRAMES = 64, 48, 5  # of pictures that are not of the network's size
 SIDE = 16
-LINE = re.compile(r'edgepipe-result, .*json=\(string\)"(.*)";$', re.M)
 
 
 def must(board, command, stdin=b"", deadline_s=900):
@@ -89,14 +87,6 @@ def pipeline(bundle, raw, device):
         f"gst-launch-1.0 -m filesrc location={raw} ! rawvideoparse format=bgr width={WIDTH}"
         f" height={HEIGHT} ! edgepipe bundle={bundle} device={device} ! edgepipeoverlay ! fakesink"
     )
-
-
-def lines_of(printed):
-    """Return the lines of JSON that gst-launch-1.0 printed, without what differs by machine."""
-    lines = [json.loads(re.sub(r"\\(.)", r"\1", text)) for text in LINE.findall(printed)]
-    for line in lines:
-        del line["latency_ms"], line["source"]
-    return lines
 
 
 def test_apt_installs_the_plug_in_and_gst_inspect_finds_it(board):

@@ -13,13 +13,13 @@ import cam_programs as cam
 import cv2
 import numpy as np
 import pytest
+from gstreamer_messages import lines_of
 from needs import BUILD, built, installed, lacking
 
 ROOT = Path(__file__).resolve().parents[3]
 PLUGINS = BUILD / "host" / "lib" / "gstreamer-1.0"
 WIDTH, HEIGHT = 320, 240  # of the pictures, which are not of the network's size
 LEAK = re.compile(r"object-alive, type-name=\(string\)[A-Z].*")
-LINE = re.compile(r'edgepipe-result, .*json=\(string\)"(.*)";$', re.M)
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +53,6 @@ def run(program: str, environment: dict[str, str], *words: object) -> Any:
     )
     assert LEAK.findall(ran.stderr) == []
     return ran
-
-
-def lines_of(printed: str) -> list[dict[str, Any]]:
-    """Return the lines of JSON in what ``gst-launch-1.0 -m`` prints, without their times."""
-    lines = [json.loads(re.sub(r"\\(.)", r"\1", text)) for text in LINE.findall(printed)]
-    for line in lines:
-        del line["latency_ms"], line["source"]
-    return lines
 
 
 def test_the_cpp_tests_pass_and_leak_nothing(environment: dict[str, str]) -> None:
