@@ -1,16 +1,20 @@
 // edgepipe-fpga-model: the virtual board's FPGA. Maps the guest's memory, waits until the driver
-// starts the accelerator through its registers, runs the program on the simulator and raises the
-// interrupt. Ends with QEMU. `edgepipe virtual-board` starts it.
+// starts the accelerator through its registers, runs the program on the simulator, or on edgepipe's
+// own hardware compiled by Verilator, and raises the interrupt. Ends with QEMU. `edgepipe
+// virtual-board` starts it.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/console.h"
@@ -19,7 +23,10 @@
 #include "emulation/cost_model.h"
 #include "emulation/fpga_model.h"
 #include "emulation/guest_memory.h"
+#include "emulation/programmable_logic.h"
 #include "emulation/qtest_interrupt.h"
+#include "emulation/rtl_core.h"
+#include "emulation/rtl_fpga.h"
 #include "simulator/simulator.h"
 
 namespace {
@@ -31,8 +38,9 @@ using edgepipe::Status;
 constexpr const char* kProgram = "edgepipe-fpga-model";
 constexpr const char* kUsage =
     "usage: edgepipe-fpga-model --memory=FILE --registers=ADDRESS --interrupt=SPI --qtest=SOCKET\n"
+    "                           [--configured=ADDRESS]\n"
     "                           --accelerator=FILE.json [--timing=FILE.json] [--fault=KIND=N ...]\n"
-    "                           [--configured=ADDRESS]\n";
+    "                           | --rtl=LIBRARY\n";
 
 // What the board's FPGA manager writes to the word at --configured (memory_map.py). Without that
 // option, the FPGA is configured from the start.
@@ -62,11 +70,15 @@ std::optional<Arguments> parse(int argc, char** argv) {
       arguments.values[name] = value;
     }
   }
-  for (const char* name : {"memory", "registers", "interrupt", "qtest", "accelerator"}) {
+  for (const char* name : {"memory", "registers", "interrupt", "qtest"}) {
     if (!arguments.values.contains(name)) return std::nullopt;
   }
+  // The simulator knows costs and faults; the hardware is as it is.
+  const bool rtl = arguments.values.contains("rtl");
+  if (rtl == arguments.values.contains("accelerator")) return std::nullopt;
+  if (rtl && !arguments.faults.empty()) return std::nullopt;
   const std::size_t optional =
-      arguments.values.count("configured") + arguments.values.count("timing");
+      arguments.values.count("configured") + (rtl ? 0 : arguments.values.count("timing"));
   return arguments.values.size() == 5 + optional ? std::optional(arguments) : std::nullopt;
 }
 
@@ -96,40 +108,92 @@ Result<std::string> content_of(const std::string& path) {
   return text.str();
 }
 
+void print_event(const std::string& event) { edgepipe::print_line(stderr, event); }
+
+struct Place {
+  edgepipe::GuestMemory& memory;
+  std::span<std::byte> registers;
+  edgepipe::InterruptLine& interrupt;
+};
+
+class SimulatedFpga final : public edgepipe::ProgrammableLogic {
+ public:
+  static Result<std::unique_ptr<edgepipe::ProgrammableLogic>> open(const Arguments& arguments,
+                                                                   const Place& place) {
+    const std::map<std::string, std::string>& values = arguments.values;
+    const Result<std::string> text = content_of(values.at("accelerator"));
+    if (!text.ok()) return text.status();
+    Result<edgepipe::Accelerator> accelerator = edgepipe::parse_accelerator(*text);
+    if (!accelerator.ok()) return accelerator.status();
+    std::optional<edgepipe::CostModel> timing;
+    if (values.contains("timing")) {
+      const Result<std::string> costs = content_of(values.at("timing"));
+      if (!costs.ok()) return costs.status();
+      Result<edgepipe::CostModel> parsed = edgepipe::parse_cost_model(*costs);
+      if (!parsed.ok()) return parsed.status();
+      timing = *parsed;
+    }
+    auto simulator = edgepipe::Simulator::create(*accelerator, place.memory);
+    if (!simulator.ok()) return simulator.status();
+    print_event("ready: " + accelerator->configuration());
+    edgepipe::FpgaModel::Options options{
+        .faults = arguments.faults, .timing = timing, .on_event = print_event};
+    return std::unique_ptr<edgepipe::ProgrammableLogic>(
+        new SimulatedFpga(*std::move(simulator), place, options));
+  }
+  Result<bool> step() override { return model_.step(); }
+  [[nodiscard]] std::uint64_t runs() const override { return model_.runs(); }
+
+ private:
+  SimulatedFpga(std::unique_ptr<edgepipe::Simulator> simulator, const Place& place,
+                const edgepipe::FpgaModel::Options& options)
+      : simulator_(std::move(simulator)),
+        model_(*simulator_, place.registers, place.interrupt, options) {}
+
+  const std::unique_ptr<edgepipe::Simulator> simulator_;
+  edgepipe::FpgaModel model_;
+};
+
+class VerilatedFpga final : public edgepipe::ProgrammableLogic {
+ public:
+  static Result<std::unique_ptr<edgepipe::ProgrammableLogic>> open(const std::string& library,
+                                                                   const Place& place) {
+    auto core = edgepipe::RtlCore::open(library, place.memory.bytes(), place.memory.base_address());
+    if (!core.ok()) return core.status();
+    print_event("ready: " + library);
+    return std::unique_ptr<edgepipe::ProgrammableLogic>(new VerilatedFpga(*std::move(core), place));
+  }
+  Result<bool> step() override { return fpga_.step(); }
+  [[nodiscard]] std::uint64_t runs() const override { return fpga_.runs(); }
+
+ private:
+  VerilatedFpga(std::unique_ptr<edgepipe::RtlCore> core, const Place& place)
+      : core_(std::move(core)),
+        fpga_(*core_, place.registers, place.interrupt, {.on_event = print_event}) {}
+
+  const std::unique_ptr<edgepipe::RtlCore> core_;
+  edgepipe::RtlFpga fpga_;
+};
+
 Status serve(const Arguments& arguments) {
   const std::map<std::string, std::string>& values = arguments.values;
-  const Result<std::string> text = content_of(values.at("accelerator"));
-  if (!text.ok()) return text.status();
-  Result<edgepipe::Accelerator> accelerator = edgepipe::parse_accelerator(*text);
-  if (!accelerator.ok()) return accelerator.status();
-  std::optional<edgepipe::CostModel> timing;
-  if (values.contains("timing")) {
-    const Result<std::string> costs = content_of(values.at("timing"));
-    if (!costs.ok()) return costs.status();
-    Result<edgepipe::CostModel> parsed = edgepipe::parse_cost_model(*costs);
-    if (!parsed.ok()) return parsed.status();
-    timing = *parsed;
-  }
-
   Result<edgepipe::SharedMapping> mapping = edgepipe::SharedMapping::open(values.at("memory"), {});
   if (!mapping.ok()) return mapping.status();
   edgepipe::GuestMemory memory(*std::move(mapping));
   const std::uint64_t address = std::strtoull(values.at("registers").c_str(), nullptr, 0);
   Result<std::byte*> registers = memory.translate(address, edgepipe::vta::kBytesWithReset);
   if (!registers.ok()) return registers.status().with_context("registers");
-  auto simulator = edgepipe::Simulator::create(*accelerator, memory);
-  if (!simulator.ok()) return simulator.status();
   const auto spi =
       static_cast<std::uint32_t>(std::strtoul(values.at("interrupt").c_str(), nullptr, 0));
   auto interrupt = edgepipe::QtestInterrupt::connect(values.at("qtest"), spi);
   if (!interrupt.ok()) return interrupt.status();
-
-  edgepipe::FpgaModel model(
-      **simulator, std::span(*registers, edgepipe::vta::kBytesWithReset), **interrupt,
-      {.faults = arguments.faults, .timing = timing, .on_event = [](const std::string& event) {
-         edgepipe::print_line(stderr, event);
-       }});
-  edgepipe::print_line(stderr, "ready: " + accelerator->configuration());
+  const Place place{.memory = memory,
+                    .registers = std::span(*registers, edgepipe::vta::kBytesWithReset),
+                    .interrupt = **interrupt};
+  Result<std::unique_ptr<edgepipe::ProgrammableLogic>> fpga =
+      values.contains("rtl") ? VerilatedFpga::open(values.at("rtl"), place)
+                             : SimulatedFpga::open(arguments, place);
+  if (!fpga.ok()) return fpga.status();
   std::byte* configured = nullptr;
   if (values.contains("configured")) {
     const std::uint64_t word = std::strtoull(values.at("configured").c_str(), nullptr, 0);
@@ -138,7 +202,7 @@ Status serve(const Arguments& arguments) {
     configured = *found;
     std::memset(configured, 0, sizeof(kConfigured));  // memory outlives a reset
   }
-  Pace pace(timing.has_value());
+  Pace pace(values.contains("timing"));
   while ((*interrupt)->open()) {
     if (configured != nullptr) {
       std::uint32_t value = 0;
@@ -147,15 +211,16 @@ Status serve(const Arguments& arguments) {
         pace.wait(false);
         continue;
       }
-      edgepipe::print_line(stderr, "configured");
+      print_event("configured");
       configured = nullptr;
     }
-    Result<bool> worked = model.step();
+    Result<bool> worked = (*fpga)->step();
     if (worked.status().code() == Code::kClosed) break;
     if (!worked.ok()) return worked.status();
+    if (values.contains("rtl") && *worked) continue;  // its clock never waits
     pace.wait(*worked);
   }
-  edgepipe::print_line(stderr, std::to_string(model.runs()) + " runs; QEMU has ended");
+  print_event(std::to_string((*fpga)->runs()) + " runs; QEMU has ended");
   return {};
 }
 

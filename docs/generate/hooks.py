@@ -30,6 +30,8 @@ DOCUMENTS = {
     "CHANGELOG.md": "contributing/changelog.md",
     "CONTRIBUTING.md": "contributing/index.md",
     "examples/README.md": "examples/index.md",
+    "vta_rtl/encodings.md": "reference/hardware/encodings.md",
+    "vta_rtl/registers.md": "reference/hardware/registers.md",
 }
 
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s:]+)(#[^)]*)?\)")

@@ -67,6 +67,13 @@ def add_parser(commands: Any) -> None:
         metavar="KIND=N",
         help=f"make every N-th run fail; kinds: {', '.join(FAULTS)} (repeatable)",
     )
+    fpga.add_argument(
+        "--rtl",
+        type=Path,
+        metavar="LIBRARY",
+        help="the board's accelerator as Verilog that Verilator has compiled, in place of the "
+        "simulator (vta_rtl/README.md)",
+    )
     fpga.add_argument("--fpga-model", type=Path, metavar="PROGRAM", help="FPGA model to run")
 
     actions = parser.add_subparsers(metavar="ACTION", required=True)
@@ -150,6 +157,7 @@ def run_status(options: argparse.Namespace) -> int:
             accelerator = status.fpga.accelerator
             faults = f", faults {' '.join(status.fpga.faults)}" if status.fpga.faults else ""
             timed = ", timed" if status.fpga.timing is not None else ""
+            timed += f", RTL {status.fpga.rtl}" if status.fpga.rtl is not None else ""
             process = f"process {status.fpga_pid}" if status.fpga_pid else "stopped"
             print(
                 f"  fpga   {process}: {accelerator.configuration}, "
@@ -183,4 +191,5 @@ def _fpga(options: argparse.Namespace) -> FpgaOptions | None:
         faults=tuple(options.fault),
         program=options.fpga_model,
         blank=options.blank,
+        rtl=options.rtl,
     )

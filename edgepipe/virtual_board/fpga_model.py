@@ -31,7 +31,9 @@ class FpgaOptions:
     a while), ``lost-interrupt`` (the run ends without an interrupt), ``wrong-bit`` (the first byte
     that the program's last STORE wrote has a wrong bit). An FPGA that starts ``blank`` does nothing
     until the board's fpga_manager has programmed it. With ``timing``, the costs of a board, a run
-    takes as long as there, if this machine is fast enough.
+    takes as long as there, if this machine is fast enough. ``rtl`` is a library of
+    :mod:`vta_rtl.verilated`, which has the accelerator's own Verilog in place of the simulator: the
+    same accelerator, but no faults and no other timing than its own.
     """
 
     accelerator: Accelerator
@@ -39,8 +41,14 @@ class FpgaOptions:
     faults: tuple[str, ...] = ()
     program: Path | None = None
     blank: bool = False
+    rtl: Path | None = None
 
     def __post_init__(self) -> None:
+        if self.rtl is not None and (self.faults or self.timing is not None):
+            raise VirtualBoardError(
+                "FPGA model: an RTL library has no faults and no timing but its own",
+                hint="leave out --fault and --timed, or the library",
+            )
         for fault in self.faults:
             if not re.fullmatch(rf"({'|'.join(FAULTS)})=[1-9][0-9]*", fault):
                 raise VirtualBoardError(
@@ -58,20 +66,13 @@ class FpgaModel:
     def start(self, options: FpgaOptions, memory_file: Path) -> None:
         """Start the model and wait until it is ready; raise ``VirtualBoardError`` on failure."""
         program = options.program or find_program()
-        accelerator = self._folder / "accelerator.json"
-        accelerator.write_text(json.dumps(options.accelerator.values(), indent=1))
-        if options.timing is not None:
-            timing = self._folder / "timing.json"
-            timing.write_text(json.dumps(dataclasses.asdict(options.timing), indent=1))
         command = [
             str(program.resolve()),
             f"--memory={memory_file}",
             f"--registers={memory_map.REGISTERS_ADDRESS:#x}",
             f"--interrupt={memory_map.INTERRUPT_SPI}",
             f"--qtest={qemu.QTEST_SOCKET}",
-            f"--accelerator={accelerator.name}",
-            *(["--timing=timing.json"] if options.timing is not None else []),
-            *(f"--fault={fault}" for fault in options.faults),
+            *self._computes(options),
             *([f"--configured={memory_map.CONFIGURED_ADDRESS:#x}"] if options.blank else []),
         ]
         log = self._folder / "fpga-model.log"
@@ -83,6 +84,7 @@ class FpgaModel:
             "faults": options.faults,
             "program": str(program),
             "blank": options.blank,
+            "rtl": str(options.rtl) if options.rtl is not None else None,
         }
         self._state.write_text(json.dumps(table) + "\n")
         while b"ready" not in log.read_bytes():
@@ -116,7 +118,21 @@ class FpgaModel:
             faults=tuple(table["faults"]),
             program=Path(table["program"]),
             blank=table["blank"],
+            rtl=Path(table["rtl"]) if table["rtl"] is not None else None,
         )
+
+    def _computes(self, options: FpgaOptions) -> list[str]:
+        """Write the files that say what computes; return the program's options for it."""
+        if options.rtl is not None:
+            return [f"--rtl={options.rtl.resolve()}"]
+        accelerator = self._folder / "accelerator.json"
+        accelerator.write_text(json.dumps(options.accelerator.values(), indent=1))
+        found = [f"--accelerator={accelerator.name}"]
+        if options.timing is not None:
+            timing = self._folder / "timing.json"
+            timing.write_text(json.dumps(dataclasses.asdict(options.timing), indent=1))
+            found.append(f"--timing={timing.name}")
+        return [*found, *(f"--fault={fault}" for fault in options.faults)]
 
     @property
     def _state(self) -> Path:

@@ -17,11 +17,13 @@ class Machine:
     accelerator: Accelerator
     bus_bytes: int
 
+    def library(self, cache: Path) -> Path:
+        """Return the Verilated accelerator's library, compiled if ``cache`` does not have it."""
+        return build_driver_library(self.accelerator, cache, bus_bytes=self.bus_bytes)
+
     def open(self, cache: Path) -> VerilatedDevice:
         """Return the Verilated accelerator, compiled if ``cache`` does not have it."""
-        return VerilatedDevice(
-            build_driver_library(self.accelerator, cache, bus_bytes=self.bus_bytes)
-        )
+        return VerilatedDevice(self.library(cache))
 
 
 _STOCK = Accelerator(acc_hazard_steps=1)

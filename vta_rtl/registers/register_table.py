@@ -7,7 +7,6 @@ The first ones are at the offsets of the published bitstreams, which the driver 
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from enum import IntFlag, StrEnum
 
@@ -283,7 +282,7 @@ def revision_word(accelerator: Accelerator) -> int:
 
 
 def configuration_hash(accelerator: Accelerator, bus_bytes: int) -> int:
-    """Return the first 32 bits of the SHA-256 of what a program or a driver may depend on.
+    """Return the 32-bit FNV-1a hash of what a program or a driver may depend on.
 
     The text is, separated by spaces: the configuration's name, the encoding revision, the depths
     of command and token queues, and the bytes of the bus; then ``load`` and the depth of the queue
@@ -294,5 +293,12 @@ def configuration_hash(accelerator: Accelerator, bus_bytes: int) -> int:
     for name, stated in (("load", a.load_queue_depth), ("uop", a.uop_index_bits)):
         if stated:
             parts += [name, stated]
-    text = " ".join(str(part) for part in parts)
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+    return fnv1a(" ".join(str(part) for part in parts).encode())
+
+
+def fnv1a(content: bytes) -> int:
+    """Return the 32-bit FNV-1a hash. Source: draft-eastlake-fnv, section 2 and its constants."""
+    value = 0x811C_9DC5
+    for byte in content:
+        value = (value ^ byte) * 0x0100_0193 & 0xFFFF_FFFF
+    return value

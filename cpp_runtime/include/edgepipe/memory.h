@@ -16,6 +16,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "edgepipe/status.h"
@@ -111,6 +113,9 @@ class DeviceMemory {
   virtual void before_reuse([[maybe_unused]] const void* owner,
                             [[maybe_unused]] const std::function<Status()>& settled) {}
 
+  /// Where all allocations are, if that is one range: an accelerator may be kept inside it.
+  [[nodiscard]] virtual std::optional<MemoryRange> extent() const { return std::nullopt; }
+
   /// Never reuses what is released from now on: the accelerator cannot be stopped and may write to
   /// it.
   virtual void keep_released() {}
@@ -142,6 +147,12 @@ class HostMemory final : public DeviceMemory {
   [[nodiscard]] std::uint64_t generation() const override;
   void flush(const BufferView& view) override;
   void invalidate(const BufferView& view) override;
+  [[nodiscard]] std::optional<MemoryRange> extent() const override {
+    return MemoryRange{.address = options_.base_address, .bytes = options_.arena_bytes};
+  }
+
+  /// The whole arena, for a model of a device that has its own view of memory.
+  [[nodiscard]] std::span<std::byte> bytes() const { return {arena_, options_.arena_bytes}; }
 
  private:
   HostMemory(std::byte* arena, const Options& options);

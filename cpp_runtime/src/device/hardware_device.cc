@@ -39,6 +39,10 @@ Result<std::unique_ptr<HardwareDevice>> HardwareDevice::create(const Accelerator
   if (!fence.ok()) return fence.status().with_context("vta: run fence");
   std::unique_ptr<HardwareDevice> device(
       new HardwareDevice(accelerator, std::move(parts), options, *std::move(fence)));
+  Result<std::unique_ptr<OwnRegisters>> own =
+      OwnRegisters::find(*device->parts_.registers, accelerator);
+  if (!own.ok()) return own.status();
+  device->own_ = *std::move(own);
   const Result<Hold> hold = device->take(Clock::now() + kOthersPatience, nullptr);
   if (!hold.ok()) return hold.status();
   if (Status status = device->prove_idle(); !status.ok()) return status;
@@ -94,9 +98,11 @@ void HardwareDevice::end_run() {
 // An earlier process may have ended in the middle of a run. The memory that it used is about to be
 // handed out again, so the accelerator must have stopped.
 Status HardwareDevice::prove_idle() {
-  if (parts_.reset != nullptr) {
-    const Status status = parts_.reset->reset();
-    if (!status.ok()) return {Code::kDevice, "vta: cannot be reset: " + status.message(), kExamine};
+  if (own_ != nullptr || parts_.reset != nullptr) {
+    const Result<Stopped> stopped = stop();
+    if (!stopped.ok()) {
+      return {Code::kDevice, "vta: cannot be stopped: " + stopped.status().message(), kExamine};
+    }
     end_run();
     return {};
   }
@@ -154,6 +160,7 @@ Status HardwareDevice::run_checked(const Submission& submission) {
 Status HardwareDevice::run_fenced(const FencedProgram& program, const Submission& submission) {
   write_sequence();
   if (Status status = parts_.memory->maintained(); !status.ok()) return status;
+  if (own_ != nullptr) own_->prepare(parts_.memory->extent());
   if (parts_.interrupt != nullptr) {
     if (Status status = parts_.interrupt->arm(); !status.ok()) return status;
   }
@@ -248,6 +255,14 @@ Status HardwareDevice::wait(const Submission& submission) {
   for (;;) {
     const Clock::time_point now = Clock::now();
     if (now >= deadline) break;
+    if (own_ != nullptr) {
+      if (const std::string error = own_->error(); !error.empty()) {
+        return {Code::kDevice, "vta: aborted: " + error + " in run " +
+                                   std::to_string(statistics_.runs) + " of " +
+                                   std::to_string(submission.count) + " instructions at " +
+                                   std::to_string(submission.address)};
+      }
+    }
     if (parts_.interrupt == nullptr) {
       if (fence_reached()) return {};
       std::this_thread::sleep_until(std::min(deadline, now + options_.poll_interval));
@@ -270,7 +285,7 @@ Status HardwareDevice::wait(const Submission& submission) {
   return {Code::kDeadline, describe_hang(submission)};
 }
 
-// The hardware has no instruction counter. However, fetch is idle once it has issued every
+// Stock hardware has no counters. However, fetch is idle once it has issued every
 // instruction to the modules, and a store has ended when its bytes are in memory.
 std::string HardwareDevice::describe_hang(const Submission& submission) {
   const auto hex = [this](std::uint32_t offset) {
@@ -288,7 +303,9 @@ std::string HardwareDevice::describe_hang(const Submission& submission) {
           hex(vta::kFetchCount) + " address " + hex(vta::kFetchAddress);
   text += ", load control " + hex(vta::kLoad + vta::kControl);
   text += ", compute control " + hex(vta::kCompute + vta::kControl) + " done " + hex(vta::kDone);
-  return text + ", store control " + hex(vta::kStore + vta::kControl);
+  text += ", store control " + hex(vta::kStore + vta::kControl);
+  if (own_ == nullptr) return text;
+  return text + "; " + own_->counters() + (own_->idle() ? ", idle" : ", not idle");
 }
 
 /// Whether the number of this run is in memory.
@@ -320,20 +337,35 @@ void HardwareDevice::give_up() {
   }
 }
 
+/// Ends whatever runs: by an abort if the device has that, otherwise, or if that fails, by a reset.
+Result<HardwareDevice::Stopped> HardwareDevice::stop() {
+  Status aborted(Code::kUnsupported, "there is no reset line");
+  if (own_ != nullptr) {
+    aborted = own_->abort();
+    if (aborted.ok()) return Stopped::kByAbort;
+  }
+  if (parts_.reset == nullptr) return aborted;
+  if (Status status = parts_.reset->reset(); !status.ok()) {
+    return status.with_context("reset failed");
+  }
+  return Stopped::kByReset;
+}
+
 Status HardwareDevice::recover(const Status& reason) {
   // The program may still be running and must not overlap with the next one.
   if (reason.code() == Code::kDeadline) ++statistics_.hangs;
-  if (parts_.reset == nullptr) {
+  const Result<Stopped> stopped = stop();
+  if (!stopped.ok()) {
     give_up();
-    return {reason.code(), reason.message() + "; there is no reset line", kExamine};
-  }
-  if (Status status = parts_.reset->reset(); !status.ok()) {
-    give_up();
-    return {reason.code(), reason.message() + "; reset failed: " + status.message(), kExamine};
+    return {reason.code(), reason.message() + "; " + stopped.status().message(), kExamine};
   }
   end_run();
-  ++statistics_.resets;
-  return {reason.code(), reason.message() + "; the accelerator has been reset", kExamine};
+  const bool reset = *stopped == Stopped::kByReset;
+  ++(reset ? statistics_.resets : statistics_.aborts);
+  return {reason.code(),
+          reason.message() + (reset ? "; the accelerator has been reset"
+                                    : "; nothing of the program is left in the accelerator"),
+          kExamine};
 }
 
 }  // namespace edgepipe

@@ -7,10 +7,10 @@
 //
 //             run                    fence seen, done = 1
 //   ready ------------> running ---------------------------> ready
-//                          | deadline
-//                          v          reset worked
+//                          | deadline, or the device refuses the program
+//                          v          abort or reset worked
 //                        hung ----------------------------> ready
-//                          | no reset line, or it failed
+//                          | neither is possible, or both failed
 //                          v
 //                        broken: every run is kDevice until the accelerator is reprogrammed
 //
@@ -22,6 +22,9 @@
 // instructions before FINISH (run_fence.h) store a number that is different in every run. A run has
 // ended when that number is in memory and done is 1. Neither the flag nor an interrupt is
 // sufficient alone.
+//
+// edgepipe's own hardware (own_registers.h) also says why a program ended early, refuses transfers
+// outside this driver's memory, counts cycles, and can abort a program without a reset.
 #pragma once
 
 #include <atomic>
@@ -35,6 +38,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/own_registers.h"
 #include "device/shared_turns.h"
 #include "edgepipe/device.h"
 #include "edgepipe/instruction.h"
@@ -100,13 +104,14 @@ class HardwareDevice final : public Device {
     std::uint64_t lost_interrupts = 0;  // runs that ended without an interrupt
     std::uint64_t hangs = 0;            // missed deadlines
     std::uint64_t resets = 0;           // successful resets
+    std::uint64_t aborts = 0;           // programs that the device ended without a reset
     std::uint64_t orphans = 0;          // runs of other processes that died, found and ended
   };
 
-  /// Resets the accelerator or, without a reset line, waits until it is idle and proves that with a
+  /// Aborts what runs, or resets the accelerator, or waits until it is idle and proves that with a
   /// program that only stores a number. kDevice if it still runs, or hangs in, a program of an
-  /// earlier process. kInvalidArgument for an invalid accelerator or missing parts, kOutOfMemory if
-  /// there is no room for the fence.
+  /// earlier process, or if the FPGA says that it has another accelerator. kInvalidArgument for an
+  /// invalid accelerator or missing parts, kOutOfMemory if there is no room for the fence.
   static Result<std::unique_ptr<HardwareDevice>> create(const Accelerator& accelerator, Parts parts,
                                                         const Options& options);
   ~HardwareDevice() override;
@@ -123,7 +128,8 @@ class HardwareDevice final : public Device {
   Status prepare_checked(const Submission& submission) override;
 
   /// See Device. kDeadline describes the hang with registers and memory, and says whether the
-  /// accelerator has been reset. Allocates only for new programs.
+  /// accelerator has been reset; kDevice says why the device has aborted the program. Allocates
+  /// only for new programs.
   Status run_checked(const Submission& submission) override;
 
  private:
@@ -169,11 +175,14 @@ class HardwareDevice final : public Device {
   [[nodiscard]] bool fence_reached();
   [[nodiscard]] std::string describe_hang(const Submission& submission);
   Status recover(const Status& reason);
+  enum class Stopped : std::uint8_t { kByAbort, kByReset };
+  Result<Stopped> stop();
 
   const Accelerator accelerator_;
   const InstructionCodec codec_;
   const Options options_;
   const Parts parts_;
+  std::unique_ptr<OwnRegisters> own_;  // null for a published bitstream
   Buffer fence_;  // a uop, the number as an acc element, and the destination of the store
 
   std::atomic<std::thread::id> holder_{};  // the thread that has the accelerator

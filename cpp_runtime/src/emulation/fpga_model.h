@@ -12,8 +12,6 @@
 //    ^                                           | hang, or the device refuses the program
 //    |          reset requested                  v
 //    +---------------------------------------- hung
-//
-// Not thread-safe: one thread steps.
 #pragma once
 
 #include <chrono>
@@ -30,20 +28,9 @@
 #include "edgepipe/sync.h"
 #include "emulation/cost_model.h"
 #include "emulation/program_timing.h"
+#include "emulation/programmable_logic.h"
 
 namespace edgepipe {
-
-/// The interrupt line from the accelerator to the interrupt controller.
-class InterruptLine {
- public:
-  InterruptLine() = default;
-  InterruptLine(const InterruptLine&) = delete;
-  InterruptLine& operator=(const InterruptLine&) = delete;
-  virtual ~InterruptLine() = default;
-
-  /// Raises and lowers the line. kClosed if its other end is gone.
-  virtual Status pulse() = 0;
-};
 
 enum class FaultKind {
   kHang,           // the run does not end until a reset
@@ -61,7 +48,7 @@ struct Fault {
 /// Reads a kind and an interval, such as "hang=7". kInvalidArgument names the known kinds.
 Result<Fault> parse_fault(const std::string& text);
 
-class FpgaModel {
+class FpgaModel final : public ProgrammableLogic {
  public:
   struct Options {
     std::vector<Fault> faults;
@@ -77,11 +64,10 @@ class FpgaModel {
   FpgaModel(Device& device, std::span<std::byte> registers, InterruptLine& interrupt,
             Options options);
 
-  /// Does what the registers request, including running a program to its end. True if there was
-  /// something to do. kClosed if the other end of the interrupt line is gone.
-  Result<bool> step();
+  /// Also runs a program to its end.
+  Result<bool> step() override;
 
-  [[nodiscard]] std::uint64_t runs() const { return runs_; }
+  [[nodiscard]] std::uint64_t runs() const override { return runs_; }
 
  private:
   [[nodiscard]] std::uint32_t read(std::uint32_t offset) const;

@@ -4,6 +4,8 @@
 // is allocated by the guest's driver, not by this class.
 #pragma once
 
+#include <span>
+
 #include "base/shared_mapping.h"
 #include "edgepipe/memory.h"
 
@@ -21,6 +23,8 @@ class GuestMemory final : public DeviceMemory {
   /// kDevice for a range that is not completely inside memory.
   Result<std::byte*> translate(std::uint64_t address, std::size_t bytes) const override;
 
+  [[nodiscard]] std::span<std::byte> bytes() const { return mapping_.bytes(); }
+  [[nodiscard]] std::uint64_t base_address() const { return base_address_; }
   [[nodiscard]] std::uint64_t generation() const override { return 0; }
   void flush(const BufferView&) override {}
   void invalidate(const BufferView&) override {}

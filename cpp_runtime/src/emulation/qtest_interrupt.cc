@@ -44,10 +44,7 @@ Result<std::unique_ptr<QtestInterrupt>> QtestInterrupt::connect(const std::strin
 QtestInterrupt::QtestInterrupt(FileDescriptor connection, std::uint32_t spi)
     : connection_(std::move(connection)), raise_(command(spi, true)), lower_(command(spi, false)) {}
 
-Status QtestInterrupt::pulse() {
-  if (Status status = exchange(raise_); !status.ok()) return status;
-  return exchange(lower_);
-}
+Status QtestInterrupt::set(bool high) { return exchange(high ? raise_ : lower_); }
 
 Status QtestInterrupt::exchange(const std::string& command) {
   const ssize_t sent = ::send(connection_.number(), command.data(), command.size(), MSG_NOSIGNAL);

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/file_descriptor.h"
-#include "emulation/fpga_model.h"
+#include "emulation/programmable_logic.h"
 
 namespace edgepipe {
 
@@ -22,8 +22,8 @@ class QtestInterrupt final : public InterruptLine {
   static Result<std::unique_ptr<QtestInterrupt>> connect(const std::string& socket,
                                                          std::uint32_t spi);
 
-  /// See InterruptLine. Blocks until QEMU has answered twice.
-  Status pulse() override;
+  /// See InterruptLine. Blocks until QEMU has answered.
+  Status set(bool high) override;
 
   /// False if QEMU has closed the connection. Does not block.
   [[nodiscard]] bool open() const;

@@ -33,6 +33,9 @@ class ArenaMemory : public DeviceMemory {
   [[nodiscard]] Status maintained() const final;
   void before_reuse(const void* owner, const std::function<Status()>& settled) final
       EDGEPIPE_EXCLUDES(mutex_);
+  [[nodiscard]] std::optional<MemoryRange> extent() const final {
+    return MemoryRange{.address = address_, .bytes = mapping_.bytes().size()};
+  }
   void keep_released() final { keeps_released_ = true; }
 
  protected:

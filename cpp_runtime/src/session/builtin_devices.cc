@@ -7,6 +7,7 @@
 #include "device/foreign_device.h"
 #include "device/uio_device.h"
 #include "emulation/model_device.h"
+#include "emulation/rtl_device.h"
 #include "emulation/timed_device.h"
 #include "memory/non_coherent_memory.h"
 #include "simulator/simulator.h"
@@ -55,6 +56,21 @@ Result<DeviceGroup> open_models(const DeviceRequest& request) {
   for (std::size_t count = request.indices.size(); count > 0; --count) {
     Result<std::unique_ptr<ModelDevice>> device = ModelDevice::create(
         request.accelerator, **memory, (*memory)->device_side(), {.model = model});
+    if (!device.ok()) return device.status();
+    group.devices.push_back(*std::move(device));
+  }
+  group.own_memory = *std::move(memory);
+  return group;
+}
+
+Result<DeviceGroup> open_rtl(const DeviceRequest& request) {
+  Result<std::unique_ptr<HostMemory>> memory =
+      HostMemory::create({.arena_bytes = request.memory_bytes});
+  if (!memory.ok()) return memory.status();
+  DeviceGroup group;
+  for (std::size_t count = request.indices.size(); count > 0; --count) {
+    Result<std::unique_ptr<RtlDevice>> device =
+        RtlDevice::create(request.accelerator, **memory, request.argument, {});
     if (!device.ok()) return device.status();
     group.devices.push_back(*std::move(device));
   }
@@ -115,6 +131,10 @@ std::vector<DeviceKind> builtin_devices() {
        .help = "the board's driver on a model of the FPGA",
        .injects_faults = true,
        .open = open_models},
+      {.name = "rtl",
+       .help = "the board's driver on edgepipe's own hardware, compiled by Verilator to a library",
+       .argument = "LIBRARY",
+       .open = open_rtl},
       {.name = "driver",
        .help = "a shared library with the functions of VTA's driver.h, and its encoding revision",
        .argument = "PATH@REVISION",

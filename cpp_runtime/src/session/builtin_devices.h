@@ -1,4 +1,4 @@
-// The kinds of device that every program has: simulator, timed, uio, model, driver.
+// The kinds of device that every program has: simulator, timed, uio, model, rtl, driver.
 #pragma once
 
 #include <vector>

@@ -73,7 +73,7 @@ class EmulatedFpga : private FakeBoard {
 
  private:
   class NoInterrupt final : public InterruptLine {
-    Status pulse() override { return {}; }
+    Status set(bool) override { return {}; }
   };
 
   void map_over(const char* uio, std::size_t offset, std::size_t bytes) {

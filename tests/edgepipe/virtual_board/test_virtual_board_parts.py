@@ -4,6 +4,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from needs import installed
@@ -102,6 +103,30 @@ def test_unknown_faults_are_refused(fault):
     with pytest.raises(VirtualBoardError, match="is unknown") as caught:
         FpgaOptions(accelerator=Accelerator(), faults=(fault,))
     assert "hang=N, lost-interrupt=N, stale-done=N, wrong-bit=N" in caught.value.hint
+
+
+@pytest.mark.parametrize("options", [{"faults": ("hang=3",)}, {"timing": CostModel()}])
+def test_hardware_has_no_faults_and_no_other_timing(options):
+    with pytest.raises(VirtualBoardError, match="has no faults and no timing but its own"):
+        FpgaOptions(accelerator=Accelerator(), rtl=Path("lib.so"), **options)
+
+
+def test_model_is_told_the_library_of_hardware_and_later_commands_know_it(tmp_path):
+    program = tmp_path / "model"
+    program.write_text('#!/bin/sh\necho "$@" >&2; echo ready >&2; exec sleep 60\n')
+    program.chmod(0o755)
+    library = tmp_path / "lib.so"
+    model = FpgaModel(tmp_path)
+    model.start(
+        FpgaOptions(accelerator=Accelerator(), rtl=library, program=program), tmp_path / "memory"
+    )
+    try:
+        told = (tmp_path / "fpga-model.log").read_text().split()
+        assert f"--rtl={library}" in told
+        assert not any(word.startswith("--accelerator") for word in told)
+        assert FpgaModel(tmp_path).options().rtl == library
+    finally:
+        model.stop()
 
 
 def test_model_that_cannot_start_is_reported_with_its_last_message(tmp_path):

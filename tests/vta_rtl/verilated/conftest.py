@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from needs import BUILD
 from random_programs.machines import MACHINES
 
 from vta_rtl.verilated.device import VerilatedDevice
+from vta_stages.accelerator import REVISIONS
 
 
-@pytest.fixture(scope="session", params=["0.0.1", "0.0.2"])
+@pytest.fixture(scope="session", params=REVISIONS)
 def revision(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def libraries() -> dict[str, Path]:
+    """Return the library of each revision."""
+    return {name: MACHINES[f"stock-{name}"].library(BUILD / "vta_rtl") for name in REVISIONS}
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,153 @@
+#include "device/own_registers.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <limits>
+#include <thread>
+
+#include "device/hardware_device.h"
+#include "device/own_register_map.h"
+#include "edgepipe/sync.h"
+
+namespace edgepipe {
+namespace {
+
+namespace own = vta::own;
+
+constexpr std::chrono::seconds kAbortPatience{1};
+constexpr std::chrono::microseconds kAbortInterval{50};
+constexpr std::uint32_t kAllOnes = 0xFFFF'FFFF;
+// An AXI port has 4 to 128 bytes.
+constexpr std::array<std::uint32_t, 6> kBusBytes{4, 8, 16, 32, 64, 128};
+constexpr int kMapVersionShift = 24;
+
+std::string hex(std::uint32_t value) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "0x%x", value);
+  return text.data();
+}
+
+std::string_view name_of(Revision revision) {
+  return revision == Revision::k0_0_1 ? "0.0.1" : "0.0.2";
+}
+
+/// The low 24 bits of the register `revision`.
+std::uint32_t encoding_word(Revision revision) { return revision == Revision::k0_0_1 ? 1 : 2; }
+
+std::string encoding_text(std::uint32_t word) {
+  return std::to_string(word >> 16 & 0xFF) + "." + std::to_string(word >> 8 & 0xFF) + "." +
+         std::to_string(word & 0xFF);
+}
+
+}  // namespace
+
+std::uint32_t configuration_hash(const Accelerator& accelerator, std::uint32_t bus_bytes) {
+  std::string text = accelerator.configuration() + " " + std::string(name_of(accelerator.revision));
+  for (const std::uint32_t value :
+       {accelerator.command_queue_depth, accelerator.token_queue_depth, bus_bytes}) {
+    text += " " + std::to_string(value);
+  }
+  if (accelerator.load_queue_depth != 0) {
+    text += " load " + std::to_string(accelerator.load_queue_depth);
+  }
+  if (accelerator.uop_index_bits != 0) text += " uop " + std::to_string(accelerator.uop_index_bits);
+  std::uint32_t hash = 0x811C'9DC5;
+  for (const char letter : text) hash = (hash ^ static_cast<std::uint8_t>(letter)) * 0x0100'0193;
+  return hash;
+}
+
+Result<std::unique_ptr<OwnRegisters>> OwnRegisters::find(RegisterFile& registers,
+                                                         const Accelerator& accelerator) {
+  // The blocks of a published bitstream decode few address bits, so this reads one of their
+  // registers, at worst the control register, whose done bit the driver does not use.
+  if (registers.read(own::kMagic) != own::kMagicValue) return std::unique_ptr<OwnRegisters>();
+  const std::uint32_t revision = registers.read(own::kRevision);
+  if (const std::uint32_t version = revision >> kMapVersionShift; version != own::kMapVersion) {
+    return Status(Code::kDevice,
+                  "vta: its map of registers has version " + std::to_string(version) +
+                      ", expected " + std::to_string(own::kMapVersion),
+                  "use the edgepipe that the bitstream was made with, or a newer one");
+  }
+  constexpr const char* kRebuild =
+      "name the accelerator in the board's file as the bitstream has it, then build again";
+  const std::uint32_t encoding = revision & ((1U << kMapVersionShift) - 1);
+  if (encoding != encoding_word(accelerator.revision)) {
+    return Status(Code::kDevice,
+                  "vta: the FPGA has instructions of revision " + encoding_text(encoding) +
+                      ", expected " + std::string(name_of(accelerator.revision)),
+                  kRebuild);
+  }
+  const std::uint32_t found = registers.read(own::kConfiguration);
+  const bool same = std::ranges::any_of(kBusBytes, [&](std::uint32_t bus_bytes) {
+    return configuration_hash(accelerator, bus_bytes) == found;
+  });
+  if (!same) {
+    return Status(Code::kDevice,
+                  "vta: the FPGA has another accelerator (hash " + hex(found) + "), expected " +
+                      accelerator.configuration() + " with queues of " +
+                      std::to_string(accelerator.command_queue_depth) + " commands and " +
+                      std::to_string(accelerator.token_queue_depth) + " tokens",
+                  kRebuild);
+  }
+  return std::unique_ptr<OwnRegisters>(
+      new OwnRegisters(registers, registers.read(own::kCapabilities)));
+}
+
+void OwnRegisters::prepare(const std::optional<MemoryRange>& window) {
+  if ((capabilities_ & own::kCapabilityWindow) != 0 && window) {
+    constexpr std::uint64_t kLast = std::numeric_limits<std::uint32_t>::max();
+    const std::uint64_t last = std::min(window->address + window->bytes - 1, kLast);
+    registers_.write(own::kWindowFirst, static_cast<std::uint32_t>(window->address));
+    registers_.write(own::kWindowLast, static_cast<std::uint32_t>(last));
+  }
+  if ((capabilities_ & own::kCapabilityInterrupt) != 0) {
+    registers_.write(own::kInterruptStatus, kAllOnes);
+    registers_.write(own::kInterruptEnable,
+                     own::kInterruptDone | own::kInterruptError | own::kInterruptAborted);
+  }
+}
+
+std::string OwnRegisters::error() const {
+  if ((capabilities_ & own::kCapabilityErrors) == 0) return {};
+  const std::uint32_t error = registers_.read(own::kError);
+  std::string text;
+  for (const own::ErrorBit& bit : own::kErrors) {
+    if ((error & bit.mask) == 0) continue;
+    text += (text.empty() ? "" : " and ") + std::string(bit.name);
+    if (bit.name.ends_with("_outside")) text += " at " + hex(registers_.read(own::kErrorAddress));
+  }
+  return text.empty() && error != 0 ? "error " + hex(error) : text;
+}
+
+bool OwnRegisters::idle() const { return (registers_.read(own::kState) & own::kStateIdle) != 0; }
+
+Status OwnRegisters::abort() {
+  if ((capabilities_ & own::kCapabilityAbort) == 0) {
+    return {Code::kUnsupported, "vta: this hardware cannot abort a program"};
+  }
+  // Also if it is idle: a start that waits is dropped.
+  registers_.write(own::kCommand, own::kCommandAbort);
+  const Clock::time_point deadline = Clock::now() + kAbortPatience;
+  while (!idle()) {
+    if (Clock::now() > deadline) {
+      return {Code::kDeadline, "the program could not be aborted within a second"};
+    }
+    std::this_thread::sleep_for(kAbortInterval);
+  }
+  return {};
+}
+
+std::string OwnRegisters::counters() const {
+  if ((capabilities_ & own::kCapabilityCounters) == 0) return {};
+  std::string text = std::to_string(registers_.read(own::kCycles)) + " cycles";
+  for (const own::Counters& counters : own::kCounters) {
+    text += ", " + std::string(counters.module) + " busy " +
+            std::to_string(registers_.read(counters.busy)) + " waiting " +
+            std::to_string(registers_.read(counters.stall));
+  }
+  return text;
+}
+
+}  // namespace edgepipe

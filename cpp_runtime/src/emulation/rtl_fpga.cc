@@ -1,0 +1,92 @@
+#include "emulation/rtl_fpga.h"
+
+#include <atomic>
+#include <cassert>
+#include <utility>
+
+#include "device/vta_registers.h"
+
+namespace edgepipe {
+
+namespace own = vta::own;
+
+// The driver starts a program with the first register, after it has written all others.
+static_assert(own::kRegisters[0].offset == vta::kFetch + vta::kControl);
+
+RtlFpga::RtlFpga(RtlCore& core, std::span<std::byte> registers, InterruptLine& interrupt,
+                 Options options)
+    : core_(core), registers_(registers), interrupt_(interrupt), options_(std::move(options)) {
+  assert(registers.size() >= vta::kBytesWithReset);
+  reset();
+}
+
+Result<bool> RtlFpga::step() {
+  const std::uint32_t request = load(vta::kResetRequest);
+  if (request != load(vta::kResetAcknowledge)) {
+    core_.reset();
+    reset();
+    options_.on_event("reset after run " + std::to_string(runs_));
+    std::atomic_ref(*word(vta::kResetAcknowledge)).store(request, std::memory_order_release);
+    return true;
+  }
+  bool worked = take_writes();
+  if ((core_.read(own::kState) & own::kStateIdle) == 0) worked = true;
+  // Registers also change while they are read, so they are copied once more when nothing runs.
+  if (!worked && settled_) return false;
+  settled_ = !worked;
+  const bool line = core_.run(worked ? options_.cycles_per_step : 1);
+  for (std::size_t index = 0; index < kCount; ++index) copy(index);
+  if (line != line_) {
+    line_ = line;
+    if (Status status = interrupt_.set(line); !status.ok()) return status;
+  }
+  return worked;
+}
+
+/// The start comes last, and takes only what was written before it.
+bool RtlFpga::take_writes() {
+  const bool starts = load(own::kRegisters[0].offset) != copies_[0];
+  bool took = starts;
+  for (std::size_t index = 1; index < kCount; ++index) took = take_write(index) || took;
+  if (starts && take_write(0)) ++runs_;
+  return took;
+}
+
+/// Whether the driver has written the register. What it wrote to a status register is undone.
+bool RtlFpga::take_write(std::size_t index) {
+  const own::Register& target = own::kRegisters[index];
+  const std::uint32_t value = load(target.offset);
+  if (value == copies_[index]) return false;
+  if (target.written) core_.write(target.offset, value);
+  copies_[index] = value;
+  return target.written;
+}
+
+/// Shows the register's value, unless the driver has written another one meanwhile.
+void RtlFpga::copy(std::size_t index) {
+  const std::uint32_t offset = own::kRegisters[index].offset;
+  const std::uint32_t value = core_.read(offset);
+  std::uint32_t expected = copies_[index];
+  if (value != expected &&
+      std::atomic_ref(*word(offset)).compare_exchange_strong(expected, value)) {
+    copies_[index] = value;
+  }
+}
+
+void RtlFpga::reset() {
+  for (std::size_t index = 0; index < kCount; ++index) {
+    copies_[index] = core_.read(own::kRegisters[index].offset);
+    std::atomic_ref(*word(own::kRegisters[index].offset))
+        .store(copies_[index], std::memory_order_release);
+  }
+}
+
+std::uint32_t* RtlFpga::word(std::uint32_t offset) const {
+  return reinterpret_cast<std::uint32_t*>(registers_.data() + offset);
+}
+
+std::uint32_t RtlFpga::load(std::uint32_t offset) const {
+  return std::atomic_ref(*word(offset)).load(std::memory_order_acquire);
+}
+
+}  // namespace edgepipe

@@ -1,0 +1,61 @@
+"""The board's driver on the Verilated accelerator: ``--device rtl:LIBRARY``."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from needs import BUILD, built
+from small_networks import build_small_bundle
+
+pytestmark = pytest.mark.sim
+
+SIDE = 16
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a bundle for the Ultra96, whose accelerator has revision 0.0.1."""
+    return build_small_bundle(tmp_path_factory.mktemp("rtl"), "ultra96", SIDE)
+
+
+def run(bundle: Path, device: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [built("edgepipe-run"), bundle, "--device", device, "--no-pin", *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def test_a_bundle_gives_its_golden_outputs_through_registers_and_interrupt(
+    bundle: Path, libraries: dict[str, Path]
+) -> None:
+    ran = run(bundle, f"rtl:{libraries['0.0.1']}", "--golden", "--device-timeout", "60")
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_a_library_of_another_revision_is_refused(bundle: Path, libraries: dict[str, Path]) -> None:
+    ran = run(bundle, f"rtl:{libraries['0.0.2']}", "--golden")
+    assert ran.returncode != 0
+    assert "the FPGA has instructions of revision 0.0.2, expected 0.0.1" in ran.stderr
+    assert "hint: name the accelerator in the board's file as the bitstream has it" in ran.stderr
+
+
+def test_a_run_that_takes_too_long_is_aborted_and_its_cycles_are_reported(
+    bundle: Path, libraries: dict[str, Path]
+) -> None:
+    ran = run(bundle, f"rtl:{libraries['0.0.1']}", "--golden", "--device-timeout", "0.0001")
+    assert ran.returncode != 0
+    assert "; nothing of the program is left in the accelerator" in ran.stderr
+    assert " cycles, fetch busy " in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("library", "said"),
+    [
+        ("gone.so", "RTL library gone.so: cannot be loaded"),
+        (str(BUILD / "host/lib/libedgepipe_c.so"), "lacks functions of a Verilated accelerator"),
+    ],
+)
+def test_another_library_is_refused(bundle: Path, library: str, said: str) -> None:
+    ran = run(bundle, f"rtl:{library}", "--golden")
+    assert ran.returncode != 0
+    assert said in ran.stderr
