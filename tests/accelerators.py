@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from vta_stages.accelerator import Accelerator
+from vta_stages.accelerator import Accelerator, Extension
+
+ALL_EXTENSIONS = tuple(extension.value for extension in Extension)
 
 FOUR_BY_EIGHT = Accelerator(
     batch=4,

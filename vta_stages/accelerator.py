@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from types import MappingProxyType
 
 from vta_stages.errors import AcceleratorError
@@ -13,9 +14,17 @@ REVISIONS = ("0.0.1", "0.0.2")
 IMPLEMENTATIONS = ("hls", "chisel")
 
 OPTIONAL: Mapping[str, object] = MappingProxyType(
-    {"implementation": "", "load_queue_depth": 0, "uop_index_bits": 0}
+    {"implementation": "", "load_queue_depth": 0, "uop_index_bits": 0, "extensions": ()}
 )
-"""Fields that descriptions from before 2026-11-24 lack, with the values that these mean."""
+"""Fields that a description may lack, with the values that this means."""
+
+
+class Extension(StrEnum):
+    """What an accelerator of our own (``vta_rtl``) can do beyond upstream's instructions."""
+
+    REQUANTISE = "requantise"
+    MULTIPLY = "multiply"
+
 
 _MOST_UOP_INDEX_BITS = 13  # two indices and the loops share a word
 
@@ -36,8 +45,9 @@ class Accelerator:
 
     ``implementation`` is the upstream source of the build. In ``"hls"`` a negative lane of a vector
     SHR shifts left, and the operand of an immediate is at dst; in ``"chisel"`` no lane shifts left,
-    and that operand is at src. Programs for ``""`` run on both. Raises AcceleratorError for values
-    that no VTA build has.
+    and that operand is at src. Programs for ``""`` run on both. ``extensions`` are names of
+    :class:`Extension`, kept in alphabetical order. Raises AcceleratorError for values that no VTA
+    build has.
     """
 
     revision: str = "0.0.1"
@@ -55,6 +65,7 @@ class Accelerator:
     implementation: str = ""
     load_queue_depth: int = 0
     uop_index_bits: int = 0
+    extensions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.revision not in REVISIONS:
@@ -83,6 +94,7 @@ class Accelerator:
                 f"accelerator: acc_hazard_steps is {self.acc_hazard_steps}, expected >= 2: this "
                 "implementation does not pass a result on to the next step"
             )
+        self._check_extensions()
         if self.load_queue_depth < 0:
             raise AcceleratorError(
                 f"accelerator: load_queue_depth is {self.load_queue_depth}, expected >= 0"
@@ -94,6 +106,22 @@ class Accelerator:
                 f"accelerator: uop_index_bits is {self.uop_index_bits}, expected {least} to "
                 f"{_MOST_UOP_INDEX_BITS}, or 0"
             )
+
+    def _check_extensions(self) -> None:
+        known = [extension.value for extension in Extension]
+        for name in self.extensions:
+            if name not in known:
+                raise AcceleratorError(
+                    f"accelerator: extension {name!r} is unknown",
+                    hint=f"known extensions: {', '.join(known)}",
+                )
+        if self.extensions and self.implementation:
+            raise AcceleratorError(
+                f"accelerator: implementation {self.implementation!r} with extensions "
+                f"{', '.join(self.extensions)}, expected none",
+                hint="no upstream build has extensions: leave out implementation",
+            )
+        object.__setattr__(self, "extensions", tuple(sorted(set(map(str, self.extensions)))))
 
     def _check_sizes(self) -> None:
         for name in ("batch", "block_in"):
@@ -122,6 +150,10 @@ class Accelerator:
     def shifts_left(self) -> bool:
         """Whether a negative lane of a vector SHR is known to shift left."""
         return self.implementation == "hls"
+
+    def has(self, extension: Extension) -> bool:
+        """Return whether the accelerator has an extension."""
+        return extension.value in self.extensions
 
     @property
     def load_commands(self) -> int:

@@ -330,8 +330,8 @@ def _accelerator(source: _Json) -> Accelerator:
     names = {field.name for field in dataclasses.fields(Accelerator)}
     names -= OPTIONAL.keys() - source.content.keys()
     source.expect_keys(names)
-    texts = ("revision", "implementation")
-    values = {name: source.value(name, str if name in texts else int) for name in names}
+    kinds = {"revision": str, "implementation": str, "extensions": list}
+    values = {name: source.value(name, kinds.get(name, int)) for name in names}
     return Accelerator(**values)  # type: ignore[arg-type]
 
 

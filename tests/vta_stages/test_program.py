@@ -12,7 +12,7 @@ import pytest
 from accelerators import CHISEL
 from small_programs import make_program, product_instructions, product_uops
 
-from vta_stages.accelerator import Accelerator
+from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.errors import AcceleratorError, EncodingError, ProgramError
 from vta_stages.isa.codec import decode
 from vta_stages.isa.instructions import Load, Store
@@ -218,6 +218,7 @@ def test_fields_of_an_accelerator_that_say_nothing_are_not_written(tmp_path: Pat
     made.save(tmp_path / "stock")
     description = json.loads((tmp_path / "stock" / "program.json").read_text())
     assert "implementation" not in description["accelerator"]
+    assert "extensions" not in description["accelerator"]
     chisel = make_program(product_instructions(), product_uops(), accelerator=CHISEL)
     chisel.save(tmp_path / "chisel")
     assert Program.load(tmp_path / "chisel").accelerator == CHISEL
@@ -243,6 +244,16 @@ def test_fields_of_an_accelerator_that_say_nothing_are_not_written(tmp_path: Pat
         ({"load_queue_depth": -1}, "load_queue_depth is -1, expected >= 0", ""),
         ({"uop_index_bits": 12}, "uop_index_bits is 12, expected 13 to 13, or 0", ""),
         ({"uop_index_bits": 14}, "uop_index_bits is 14, expected 13 to 13, or 0", ""),
+        (
+            {"extensions": ("multiply", "divide")},
+            "extension 'divide' is unknown",
+            "known extensions: requantise, multiply",
+        ),
+        (
+            {"implementation": "hls", "extensions": ("requantise", "multiply")},
+            "implementation 'hls' with extensions requantise, multiply, expected none",
+            "no upstream build has extensions: leave out implementation",
+        ),
     ],
 )
 def test_values_that_no_accelerator_has_are_refused(
@@ -252,6 +263,19 @@ def test_values_that_no_accelerator_has_are_refused(
         Accelerator(**changes)
     assert str(caught.value) == f"accelerator: {message}"
     assert caught.value.hint == hint
+
+
+def test_extensions_are_a_set(tmp_path: Path) -> None:
+    names = ["requantise", "multiply", "requantise"]
+    target = Accelerator(extensions=tuple(names))
+    assert target == Accelerator(extensions=("multiply", "requantise"))
+    assert hash(target) == hash(Accelerator(extensions=("multiply", "requantise")))
+    assert target.has(Extension.MULTIPLY)
+    assert not Accelerator().has(Extension.MULTIPLY)
+    assert target.configuration == Accelerator().configuration
+    made = make_program(product_instructions(), product_uops(), accelerator=target)
+    made.save(tmp_path)
+    assert Program.load(tmp_path).accelerator == target
 
 
 def test_other_accelerators_survive_a_round_trip(tmp_path: Path) -> None:

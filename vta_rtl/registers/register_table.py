@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntFlag, StrEnum
 
 from vta_rtl.isa.names import MODULES
-from vta_stages.accelerator import Accelerator
+from vta_stages.accelerator import Accelerator, Extension
 
 MAP_BYTES = 0x4000
 """Four pages: fetch, load, compute and store."""
@@ -42,13 +42,18 @@ class Control(IntFlag):
 
 
 class Capability(IntFlag):
-    """What this device has that the published bitstreams do not have."""
+    """What this device has that the published bitstreams do not have.
+
+    The last ones are the extensions of the instruction set, which depend on the accelerator.
+    """
 
     COUNTERS = 1 << 0
     WINDOW = 1 << 1
     ERRORS = 1 << 2
     INTERRUPT = 1 << 3
     ABORT = 1 << 4
+    REQUANTISE = 1 << 8
+    MULTIPLY = 1 << 9
 
 
 class State(IntFlag):
@@ -109,6 +114,7 @@ _RUNS = (
     "an instruction, and the following ones if auto-restart is 1; writing 0 to start does nothing"
 )
 _PAGE = 0xFFFF_F000
+_FIRST_EXTENSION = 8
 
 
 def _base(name: str, offset: int) -> Register:
@@ -195,8 +201,11 @@ REGISTERS: tuple[Register, ...] = (
         name="capabilities",
         offset=0x10C,
         access=Access.STATUS,
-        reset=sum(Capability),
-        text=f"Bits: {_bits(Capability)}",
+        reset=None,
+        text=(
+            f"Bits: {_bits(Capability)}. Bits from {_FIRST_EXTENSION} up are extensions of the "
+            "instruction set, 0 without them; the other bits are 1"
+        ),
     ),
     Register(
         name="state",
@@ -281,16 +290,27 @@ def revision_word(accelerator: Accelerator) -> int:
     return MAP_VERSION << 24 | major << 16 | minor << 8 | patch
 
 
+def capability_word(accelerator: Accelerator) -> int:
+    """Return what the register ``capabilities`` holds."""
+    extensions = {Capability[extension.name]: accelerator.has(extension) for extension in Extension}
+    return sum(flag for flag in Capability if extensions.get(flag, True))
+
+
 def configuration_hash(accelerator: Accelerator, bus_bytes: int) -> int:
     """Return the 32-bit FNV-1a hash of what a program or a driver may depend on.
 
     The text is, separated by spaces: the configuration's name, the encoding revision, the depths
     of command and token queues, and the bytes of the bus; then ``load`` and the depth of the queue
-    of loads, and ``uop`` and the bits of a uop's index, where the accelerator states them.
+    of loads, ``uop`` and the bits of a uop's index, and ``extensions`` and their names with commas,
+    where the accelerator states them.
     """
     a = accelerator
     parts = [a.configuration, a.revision, a.command_queue_depth, a.token_queue_depth, bus_bytes]
-    for name, stated in (("load", a.load_queue_depth), ("uop", a.uop_index_bits)):
+    for name, stated in (
+        ("load", a.load_queue_depth),
+        ("uop", a.uop_index_bits),
+        ("extensions", ",".join(a.extensions)),
+    ):
         if stated:
             parts += [name, stated]
     return fnv1a(" ".join(str(part) for part in parts).encode())

@@ -12,11 +12,11 @@ from vta_rtl.registers.bank import RegisterBank
 from vta_rtl.registers.register_table import (
     COMMAND_ABORT,
     MAGIC,
-    Capability,
     Control,
     Error,
     Interrupt,
     State,
+    capability_word,
     configuration_hash,
     revision_word,
 )
@@ -87,7 +87,7 @@ class RunControl(wiring.Component):
             bank.others.magic.eq(MAGIC),
             bank.others.revision.eq(revision_word(self._accelerator)),
             bank.others.configuration.eq(configuration_hash(self._accelerator, self._bus_bytes)),
-            bank.others.capabilities.eq(sum(Capability)),
+            bank.others.capabilities.eq(capability_word(self._accelerator)),
             bank.others.done.eq(self.done),
         ]
         self._starts(m, bank)

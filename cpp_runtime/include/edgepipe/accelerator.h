@@ -27,6 +27,12 @@ enum class Implementation {
   kChisel,   // an immediate's operand is acc[src]; a vector SHR shifts right by lane & 31
 };
 
+/// What an accelerator of our own (vta_rtl) can do beyond upstream's, as bits of a set.
+enum class Extension : std::uint32_t {
+  kRequantise = 1U << 0,  // an ALU operation that adds, shifts and clips
+  kMultiply = 1U << 1,    // an ALU operation that multiplies
+};
+
 /// The memory types of LOAD and STORE, numbered as in the encoding.
 enum class MemoryType : std::uint32_t { kUop = 0, kWgt = 1, kInp = 2, kAcc = 3, kOut = 4 };
 
@@ -48,6 +54,11 @@ struct Accelerator {
   Implementation implementation = Implementation::kUnknown;
   std::uint32_t load_queue_depth = 0;  // 0: command_queue_depth
   std::uint32_t uop_index_bits = 0;    // 0: as many as the buffer needs
+  std::uint32_t extensions = 0;        // a set of Extension
+
+  [[nodiscard]] bool has(Extension extension) const {
+    return (extensions & static_cast<std::uint32_t>(extension)) != 0;
+  }
 
   // Bytes of one element of each memory type.
   [[nodiscard]] std::uint32_t uop_bytes() const { return 4; }
@@ -93,7 +104,8 @@ struct Accelerator {
 };
 
 /// Reads a JSON object with exactly the fields above (`revision` as "0.0.1" or "0.0.2",
-/// `implementation` as "", "hls" or "chisel"; the last three may be missing) and validates it.
+/// `implementation` as "", "hls" or "chisel", `extensions` as a list of names such as "requantise";
+/// the last four may be missing) and validates it.
 /// kInvalidArgument names the field that is missing, unknown or out of range.
 Result<Accelerator> parse_accelerator(std::string_view json);
 

@@ -1,5 +1,6 @@
 #include "edgepipe/accelerator.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <optional>
@@ -38,6 +39,25 @@ constexpr std::array<std::pair<std::string_view, Implementation>, 3> kImplementa
     {"hls", Implementation::kHls},
     {"chisel", Implementation::kChisel},
 }};
+
+constexpr const char* kExtensions = "extensions";
+constexpr std::array<std::pair<std::string_view, Extension>, 2> kExtensionNames{{
+    {"requantise", Extension::kRequantise},
+    {"multiply", Extension::kMultiply},
+}};
+
+/// The set that a list of names describes; none if there is another name or value in it.
+std::optional<std::uint32_t> extensions_of(const nlohmann::json& names) {
+  if (!names.is_array()) return std::nullopt;
+  std::uint32_t found = 0;
+  for (const nlohmann::json& name : names) {
+    const auto* const known = std::ranges::find_if(
+        kExtensionNames, [&](const auto& extension) { return name == extension.first; });
+    if (known == kExtensionNames.end()) return std::nullopt;
+    found |= static_cast<std::uint32_t>(known->second);
+  }
+  return found;
+}
 
 std::optional<Implementation> implementation_of(const nlohmann::json& value) {
   for (const auto& [name, implementation] : kImplementations) {
@@ -118,6 +138,9 @@ Status Accelerator::validate() const {
     return invalid("acc_hazard_steps is " + std::to_string(acc_hazard_steps) +
                    ", expected >= 2 for chisel, which does not pass a result on to the next step");
   }
+  if (implementation != Implementation::kUnknown && extensions != 0) {
+    return invalid("implementation and extensions are both given, but no upstream build has any");
+  }
   if (uop_index_bits != 0 && (uop_index_bits > 13 || uop_index_bits < log2_of(uop_depth()))) {
     return invalid("uop_index_bits is " + std::to_string(uop_index_bits) + ", expected " +
                    std::to_string(log2_of(uop_depth())) + " to 13, or 0");
@@ -182,9 +205,14 @@ Result<Accelerator> accelerator_from_json(const nlohmann::json& object) {
     if (!implementation) return invalid("implementation is unknown, expected hls, chisel or ''");
     accelerator.implementation = *implementation;
   }
+  if (const auto found = object.find(kExtensions); found != object.end()) {
+    const std::optional<std::uint32_t> extensions = extensions_of(*found);
+    if (!extensions) return invalid("extensions: expected a list of requantise, multiply");
+    accelerator.extensions = *extensions;
+  }
   for (const auto& item : object.items()) {
-    bool known =
-        item.key() == "revision" || item.key() == "clock_hz" || item.key() == kImplementation;
+    bool known = item.key() == "revision" || item.key() == "clock_hz" ||
+                 item.key() == kImplementation || item.key() == kExtensions;
     for (const auto& field : kFields) known = known || item.key() == field.first;
     for (const auto& field : kOptionalFields) known = known || item.key() == field.first;
     if (!known) return invalid("unknown field '" + item.key() + "'");

@@ -48,6 +48,25 @@ TEST(Accelerator, ReadsFieldsThatOlderDescriptionsLack) {
               HasSubstr("field 'load_queue_depth' is not a 32-bit whole number"));
 }
 
+TEST(Accelerator, ReadsExtensionsByName) {
+  auto description = testing::stock_accelerator();
+  EXPECT_EQ(parse_accelerator(description.dump())->extensions, 0U);
+  description["extensions"] = nlohmann::json::array({"requantise"});
+  const auto accelerator = parse_accelerator(description.dump());
+  ASSERT_TRUE(accelerator.ok()) << accelerator.status().message();
+  EXPECT_TRUE(accelerator->has(Extension::kRequantise));
+  EXPECT_FALSE(accelerator->has(Extension::kMultiply));
+  for (const auto& wrong : {nlohmann::json("requantise"), nlohmann::json::array({"divide"})}) {
+    description["extensions"] = wrong;
+    EXPECT_THAT(parse_accelerator(description.dump()).status().message(),
+                HasSubstr("extensions: expected a list of requantise, multiply"));
+  }
+  description["extensions"] = nlohmann::json::array({"multiply"});
+  description["implementation"] = "hls";
+  EXPECT_THAT(parse_accelerator(description.dump()).status().message(),
+              HasSubstr("implementation and extensions are both given"));
+}
+
 TEST(Accelerator, RefusesStepsThatFollowEachOtherWhereNoResultIsPassedOn) {
   const Accelerator close{.acc_hazard_steps = 1, .implementation = Implementation::kChisel};
   EXPECT_THAT(close.validate().message(), HasSubstr("acc_hazard_steps is 1, expected >= 2"));

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from accelerators import SECOND_REVISION
+from accelerators import ALL_EXTENSIONS, SECOND_REVISION
 
 from vta_rtl.registers.document import PAGE, page
 from vta_rtl.registers.header import HEADER, header
@@ -15,6 +15,7 @@ from vta_rtl.registers.register_table import (
     REGISTERS,
     Access,
     Control,
+    capability_word,
     configuration_hash,
     fnv1a,
     revision_word,
@@ -93,6 +94,13 @@ def test_fnv1a_gives_the_published_values() -> None:
     ]
 
 
+def test_capabilities_say_which_extensions_there_are() -> None:
+    assert capability_word(Accelerator()) == 0x1F
+    assert capability_word(Accelerator(extensions=("requantise",))) == 0x11F
+    assert capability_word(Accelerator(extensions=("multiply",))) == 0x21F
+    assert capability_word(Accelerator(extensions=ALL_EXTENSIONS)) == 0x31F
+
+
 def test_the_hash_differs_between_configurations_and_never_changes() -> None:
     assert configuration_hash(Accelerator(), 16) == 0x35AC_0F86
     others = [
@@ -103,8 +111,13 @@ def test_the_hash_differs_between_configurations_and_never_changes() -> None:
         configuration_hash(Accelerator(token_queue_depth=255), 16),
         configuration_hash(Accelerator(load_queue_depth=128), 16),
         configuration_hash(Accelerator(uop_index_bits=13), 16),
+        configuration_hash(Accelerator(extensions=("multiply",)), 16),
+        configuration_hash(Accelerator(extensions=("requantise",)), 16),
+        configuration_hash(Accelerator(extensions=ALL_EXTENSIONS), 16),
     ]
-    assert len({*others, configuration_hash(Accelerator(), 16)}) == 8
+    assert len({*others, configuration_hash(Accelerator(), 16)}) == 11
+    # The driver computes the same (cpp_runtime/tests/device/own_registers_test.cc).
+    assert configuration_hash(Accelerator(extensions=ALL_EXTENSIONS), 16) == 0xDF91_E0D3
     # What does not change programs or the driver does not change the hash.
     assert configuration_hash(Accelerator(clock_hz=1), 16) == configuration_hash(Accelerator(), 16)
 
