@@ -70,7 +70,20 @@ _OPERATIONS = {
     AluOp.MAX: np.maximum,
     AluOp.ADD: np.add,
     AluOp.SHR: lambda a, b: np.where(b & 31 < 16, a >> (b & 15), a << (32 - (b & 31))),
+    AluOp.MULTIPLY: lambda a, b: a.astype(np.int16).astype(np.int64) * b.astype(np.int16),
 }
+
+
+def requantised(
+    acc: NDArray[np.int64], operand: NDArray[np.int64], imm: int, *, use_imm: bool
+) -> NDArray[np.int64]:
+    """Return what a REQUANTISE makes of an accumulator element, from the bits of its operands."""
+    constant, distance, low = operand // 32, operand % 32, imm % 256
+    if use_imm:
+        constant, distance, low = np.int64(0), np.int64(imm % 32), low // 32 * 32
+    total = (acc + constant + 2**31) % 2**32 - 2**31
+    signed_low, high = (low + 128) % 256 - 128, imm // 256
+    return np.minimum(np.maximum(total // 2**distance, signed_low), high)
 
 
 def run_in_numpy(a: Accelerator, contents: Contents, instructions: Instructions) -> Contents:
@@ -87,7 +100,10 @@ def run_in_numpy(a: Accelerator, contents: Contents, instructions: Instructions)
                     old = after.acc[dst].astype(np.int64)
                     if isinstance(i, Alu):
                         operand = np.int64(i.imm) if i.use_imm else after.acc[src].astype(np.int64)
-                        new = _OPERATIONS[i.alu_opcode](old, operand)
+                        if i.alu_opcode is AluOp.REQUANTISE:
+                            new = requantised(old, operand, i.imm, use_imm=i.use_imm)
+                        else:
+                            new = _OPERATIONS[i.alu_opcode](old, operand)
                     elif i.reset:
                         new = np.zeros_like(old)
                     else:

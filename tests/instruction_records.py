@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from accelerators import FOUR_BY_EIGHT
+from accelerators import ALL_EXTENSIONS, FOUR_BY_EIGHT
 from hypothesis import strategies as st
 
 from vta_stages.accelerator import Accelerator
@@ -21,14 +21,22 @@ def accelerator(configuration: str, revision: str) -> Accelerator:
     return replace(shapes[configuration], revision=revision)
 
 
-ACCELERATORS = [accelerator(c, r) for c in ("1x16", "4x8", "1x32") for r in ("0.0.1", "0.0.2")]
+STOCK = [accelerator(c, r) for c in ("1x16", "4x8", "1x32") for r in ("0.0.1", "0.0.2")]
+EXTENDED = [replace(accelerator("1x16", r), extensions=ALL_EXTENSIONS) for r in ("0.0.1", "0.0.2")]
+ACCELERATORS = [*STOCK, *EXTENDED]
+
+
+def name_of(target: Accelerator) -> str:
+    """Return what a test's case is called."""
+    extended = "-extended" if target.extensions else ""
+    return f"{target.configuration}-{target.revision}{extended}"
 
 
 def record_strategy(target: Accelerator, opcode: isa.Opcode) -> st.SearchStrategy[isa.Instruction]:
     """Draw an instruction of an opcode with all fields within their bounds."""
     values: dict[str, st.SearchStrategy[object]] = {flag: st.booleans() for flag in isa.TOKEN_FLAGS}
     for field in instruction_fields(target)[opcode]:
-        if field.constant is None:
+        if field.in_record:
             values[field.name] = st.integers(field.minimum, field.maximum)
     for name, kind in isa.FIELD_TYPES.items():
         if name in values and kind is bool:
@@ -38,5 +46,5 @@ def record_strategy(target: Accelerator, opcode: isa.Opcode) -> st.SearchStrateg
             [m for m in isa.MemoryType if m is not isa.MemoryType.OUT]
         )
     if opcode is isa.Opcode.ALU:
-        values["alu_opcode"] = st.sampled_from(list(isa.AluOp))
+        values["alu_opcode"] = st.sampled_from(isa.alu_operations(target))
     return st.builds(isa.RECORDS[opcode], **values)

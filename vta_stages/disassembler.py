@@ -23,6 +23,7 @@ from vta_stages.isa.footprint import loaded_elements
 from vta_stages.isa.instructions import (
     TOKEN_FLAGS,
     Alu,
+    AluOp,
     Finish,
     Gemm,
     Instruction,
@@ -33,6 +34,7 @@ from vta_stages.isa.instructions import (
     Opcode,
     Store,
     Token,
+    requantise_parts,
 )
 from vta_stages.printable import printable
 from vta_stages.program import Program
@@ -126,6 +128,9 @@ class Listing:
             "src": (alu.src_factor_out, alu.src_factor_in),
         }
         operand = str(alu.imm) if alu.use_imm else "acc"
+        if alu.alu_opcode is AluOp.REQUANTISE:
+            shift, low, high = requantise_parts(alu.imm, use_imm=alu.use_imm)
+            operand = f"{shift if alu.use_imm else 'acc'} clip {low}:{high}"
         reset = " reset" if alu.reset else ""
         return f"alu{reset} {alu.alu_opcode.name.lower()} acc, {operand}, {_loops(alu, factors)}"
 

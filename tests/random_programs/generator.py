@@ -26,9 +26,11 @@ from vta_stages.isa.instructions import (
     MemoryType,
     Module,
     Store,
+    alu_operations,
     buffer_depth,
     element_bytes,
     honours_pads,
+    requantise_bounds,
 )
 
 from .element_accesses import ElementAccesses, Elements
@@ -41,6 +43,7 @@ UOP_BYTES = 1 << 14
 _LOADED = (MemoryType.INP, MemoryType.WGT, MemoryType.ACC)
 _MOST_STEPS = 200  # of a GEMM or ALU instruction
 _IMMEDIATES = (0, 1, -1, 15, 16, -16, -17, 31, 127, -128, 0x7FFF, -0x8000)
+_BOUNDS = ((-128, 127), (0, 127), (0, 6), (-5, 100), (5, -100))
 _NO_STEPS = (
     {"uop_bgn": 0, "uop_end": 1, "iter_out": 0},
     {"uop_bgn": 0, "uop_end": 1, "iter_in": 0},
@@ -63,6 +66,7 @@ class _Generator:
     def __init__(self, accelerator: Accelerator, seed: int) -> None:
         self._accelerator = a = accelerator
         self._seed = seed
+        self._operations = alu_operations(a)
         self._draw = draw = Random(f"{a.configuration} {a.revision} {seed}")
         eagerness = draw.choice((0.0, 0.1, 0.4, 0.8))
         self._order = TokenOrder(draw, a.token_queue_depth, eagerness, self._append_idle)
@@ -157,7 +161,7 @@ class _Generator:
                 Gemm(reset=draw.random() < 0.5, **draw.choice(_NO_STEPS)),
                 *(
                     Alu(alu_opcode=op, use_imm=draw.random() < 0.5, **draw.choice(_NO_STEPS))
-                    for op in draw.sample(list(AluOp), 2)
+                    for op in draw.sample(self._operations, 2)
                 ),
             ],
             Module.STORE: [Store(**nothing), Store(**other)],
@@ -274,10 +278,16 @@ class _Generator:
         loops, factors, touched = self._loops([MemoryType.ACC, MemoryType.ACC])
         dst, src = touched
         imm = draw.choice((draw.choice(_IMMEDIATES), draw.randint(-0x8000, 0x7FFF)))
+        operation = draw.choice(self._operations)
+        if operation is AluOp.REQUANTISE and draw.random() < 0.7:
+            low, high = draw.choice(_BOUNDS)
+            imm = requantise_bounds(low | draw.randint(0, 31) if use_imm else low, high)
+        elif not use_imm and operation is not AluOp.REQUANTISE and draw.random() >= 0.3:
+            imm = 0
         instruction = Alu(
-            alu_opcode=draw.choice(list(AluOp)),
+            alu_opcode=operation,
             use_imm=use_imm,
-            imm=imm if use_imm or draw.random() < 0.3 else 0,
+            imm=imm,
             **loops,
             **factors,
         )

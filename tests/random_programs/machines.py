@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vta_rtl.verilated.device import VerilatedDevice
 from vta_rtl.verilated.driver_library import build_driver_library
-from vta_stages.accelerator import Accelerator
+from vta_stages.accelerator import Accelerator, Extension
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,23 @@ _FOUR_BY_EIGHT = replace(
     token_queue_depth=2,
 )
 
+_EXTENDED = replace(_STOCK, extensions=tuple(extension.value for extension in Extension))
+_NARROW = replace(
+    _EXTENDED,
+    block_in=8,
+    block_out=8,
+    uop_buffer_bytes_log2=10,
+    inp_buffer_bytes_log2=12,
+    wgt_buffer_bytes_log2=12,
+    acc_buffer_bytes_log2=14,
+)
+
 MACHINES = {
     "stock-0.0.1": Machine(_STOCK, 16),
     "stock-0.0.2": Machine(replace(_STOCK, revision="0.0.2"), 8),
     "small-0.0.1": Machine(_SMALL, 16),
     "small-0.0.2": Machine(replace(_SMALL, revision="0.0.2", command_queue_depth=5), 8),
     "4x8-0.0.2": Machine(_FOUR_BY_EIGHT, 16),
+    "extended-0.0.1": Machine(_NARROW, 8),
+    "extended-0.0.2": Machine(replace(_EXTENDED, revision="0.0.2"), 16),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from accelerators import ALL_EXTENSIONS
 from small_programs import make_program, product_instructions, product_uops
 
 from vta_stages.accelerator import Accelerator
@@ -68,13 +69,30 @@ def padded(memory_type: isa.MemoryType) -> isa.Load:
         ),
         (
             "0.0.1",
+            isa.Alu(alu_opcode=isa.AluOp.REQUANTISE, uop_bgn=0, uop_end=1,
+                    imm=isa.requantise_bounds(-5, 100)),
+            "compute alu requantise acc, acc clip -5:100, uops 0:1",
+        ),
+        (
+            "0.0.2",
+            isa.Alu(alu_opcode=isa.AluOp.REQUANTISE, uop_bgn=0, uop_end=1, use_imm=True,
+                    imm=isa.requantise_immediate(21, -128, 127)),
+            "compute alu requantise acc, 21 clip -128:127, uops 0:1",
+        ),
+        (
+            "0.0.2",
+            isa.Alu(alu_opcode=isa.AluOp.MULTIPLY, uop_bgn=0, uop_end=1, use_imm=True, imm=-7),
+            "compute alu multiply acc, -7, uops 0:1",
+        ),
+        (
+            "0.0.1",
             isa.Finish(pop_next=True, push_prev=True),
             "compute finish; pop store, push load",
         ),
     ],
 )  # fmt: skip
 def test_the_text_of_an_instruction(revision: str, instruction: isa.Instruction, text: str) -> None:
-    target = Accelerator(revision=revision)
+    target = Accelerator(revision=revision, extensions=ALL_EXTENSIONS)
     words = encode(target, [instruction])
     assert disassemble_words(target, words) == f"     0 {text}\n"
 

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from vta_rtl.buffers.ports import READ_CYCLES, read_port, write_port
 from vta_rtl.compute.accumulator_access import AccumulatorAccess
 from vta_rtl.compute.dot_product import DotProduct, product_cycles
+from vta_rtl.compute.extended_alu import ExtendedAlu, alu_of
 from vta_rtl.compute.product_pairs import ProductCell
 from vta_rtl.compute.step_queue import StepQueue
 from vta_rtl.compute.step_sequencer import STEP_CYCLES, StepSequencer
@@ -68,7 +69,7 @@ class Engine(wiring.Component):
         m.submodules.sequencer = sequencer = StepSequencer(a)
         m.submodules.dot_product = dot_product = DotProduct(a, cell=self._cell)
         m.submodules.access = access = AccumulatorAccess(a)
-        m.submodules.vector_alu = alu = VectorAlu(a)
+        m.submodules.vector_alu = alu = alu_of(a)
         wiring.connect(m, sequencer.uop, wiring.flipped(self.uop))
         wiring.connect(m, access.read_dst, wiring.flipped(self.acc_dst))
         wiring.connect(m, access.read_src, wiring.flipped(self.acc_src))
@@ -109,7 +110,11 @@ class Engine(wiring.Component):
         return m
 
     def _connect_result(
-        self, m: Module, dot_product: DotProduct, alu: VectorAlu, access: AccumulatorAccess
+        self,
+        m: Module,
+        dot_product: DotProduct,
+        alu: VectorAlu | ExtendedAlu,
+        access: AccumulatorAccess,
     ) -> None:
         a = self._accelerator
         gemm = data.View(instruction_layout(a, Opcode.GEMM), self.instruction)

@@ -6,18 +6,22 @@ from collections.abc import Iterable
 from enum import IntEnum
 from pathlib import Path
 
-from vta_stages.accelerator import REVISIONS, Accelerator
+from vta_stages.accelerator import REVISIONS, Accelerator, Extension
 from vta_stages.isa.fields import Field, instruction_fields, uop_fields
 from vta_stages.isa.instructions import (
+    EXTENSIONS,
+    REQUANTISE_CONSTANT_BITS,
     TOKEN_FLAGS,
     TOKEN_SHIFT,
     AluOp,
     MemoryType,
     Opcode,
+    alu_operations,
 )
 
 PAGE = Path(__file__).parents[1] / "encodings.md"
 _WORD_BITS = 64
+_EXTENSIONS = tuple(extension.value for extension in Extension)
 
 MEANINGS = {
     "memory_type": "the buffer that is loaded or stored, see below",
@@ -42,6 +46,7 @@ MEANINGS = {
     "wgt_factor_out": "added to `wgt` for each turn of the outer loop",
     "wgt_factor_in": "added to `wgt` for each turn of the inner loop",
     "alu_opcode": "the operation, see below",
+    "alu_opcode_high": "bit 2 of `alu_opcode`",
     "use_imm": "the second operand is `imm`, not the accumulators at `src`",
     "imm": "the immediate operand of all lanes",
     "dst": "accumulators that a step changes",
@@ -49,6 +54,18 @@ MEANINGS = {
     "wgt": "weights of GEMM; the ALU ignores it",
 }
 """What each field holds, by its name."""
+
+OPERATIONS = {
+    AluOp.REQUANTISE: (
+        "adds a constant to the accumulator, shifts right by a distance, and clips to two int8 "
+        "bounds, the lower one first. A lane of `src` has the distance in bits 4:0 and the "
+        f"constant, signed, in the {REQUANTISE_CONSTANT_BITS} bits above; `imm` has the lower "
+        "bound in bits 7:0 and the upper one in bits 15:8. With `use_imm` the constant is 0, the "
+        "distance is in bits 4:0 of `imm`, and these bits of the lower bound are 0. The sum wraps"
+    ),
+    AluOp.MULTIPLY: "multiplies the low 16 bits of both operands, signed",
+}
+"""What the operations of extensions do."""
 
 _HEAD = f"""# Instructions and uops
 
@@ -86,8 +103,32 @@ def _fields(versions: list[tuple[Field, ...]]) -> str:
     return _table(["field", *REVISIONS, "meaning"], rows)
 
 
-def _values(names: type[IntEnum]) -> str:
+def _values(names: Iterable[IntEnum]) -> str:
     return ", ".join(f"{value.value} {value.name}" for value in names)
+
+
+def _extensions() -> str:
+    """Return what an accelerator has with all extensions, and only then."""
+    versions = []
+    for revision in REVISIONS:
+        target = Accelerator(revision=revision, extensions=_EXTENSIONS)
+        parts = {f.name: _position(f) for f in instruction_fields(target)[Opcode.ALU] if f.part_of}
+        versions.append(parts)
+    fields = [
+        [f"`{name}`", *(parts.get(name, "in `alu_opcode`") for parts in versions), MEANINGS[name]]
+        for name in sorted(set().union(*versions))
+    ]
+    operations = [
+        [f"{operation.value} {operation.name}", f"`{EXTENSIONS[operation]}`", text]
+        for operation, text in OPERATIONS.items()
+    ]
+    return (
+        "## Extensions\n\nAn accelerator with extensions says so in its register `capabilities`.\n"
+        "Each adds an operation of the ALU. In revision 0.0.1 their third bit has a field of its\n"
+        "own, if there is any extension:\n\n"
+        + _table(["field of ALU", *REVISIONS, "meaning"], fields)
+        + _table(["operation", "extension", "meaning"], operations)
+    ).removesuffix("\n")
 
 
 def page() -> str:
@@ -109,8 +150,9 @@ def page() -> str:
     parts.append(
         f"## Values\n\nMemory types: {_values(MemoryType)}. A STORE is always from OUT,\n"
         "whose value is cut to the width of the field.\n\n"
-        f"Operations of the ALU: {_values(AluOp)}.\n"
+        f"Operations of the ALU: {_values(alu_operations(Accelerator()))}.\n\n"
     )
+    parts.append(_extensions())
     return "".join(parts)
 
 

@@ -9,7 +9,7 @@ analyses of whole programs), and words uint64[n, 2] (what the hardware fetches).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,16 +19,17 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.errors import EncodingError
 from vta_stages.isa.fields import HEAD_BITS, Field, instruction_fields, uop_fields
 from vta_stages.isa.instructions import (
+    EXTENSIONS,
     FIELD_TYPES,
     RECORDS,
     TOKEN_FLAGS,
     TOKEN_SHIFT,
-    AluOp,
     Instruction,
     MemoryType,
     Module,
     Opcode,
     Uop,
+    alu_operations,
 )
 
 Words = NDArray[np.uint64]
@@ -38,7 +39,6 @@ NO_REGION = 255
 """The relocation of an instruction that does not access DRAM."""
 
 _KNOWN_MEMORY = {int(memory) for memory in MemoryType if memory is not MemoryType.OUT}
-_KNOWN_ALU = {int(operation) for operation in AluOp}
 
 
 @dataclass(frozen=True)
@@ -127,12 +127,18 @@ def encode_table(table: InstructionTable) -> Words:
         if not len(positions):
             continue
         encoded = words[positions]
+        if opcode is Opcode.ALU:
+            _check_extensions(table.accelerator, table.columns[opcode]["alu_opcode"], positions)
+        parts = {field.part_of: field.bits for field in fields if field.part_of}
         for field in fields:
             if field.constant is not None:
                 values = np.full(len(positions), field.constant, np.int64)
+            elif field.part_of:
+                values = table.columns[opcode][field.part_of] >> field.part_low_bit
             else:
                 values = np.ascontiguousarray(table.columns[opcode][field.name])
-                _check_range(field, values, positions, opcode.name)
+                whole = replace(field, bits=field.bits + parts.get(field.name, 0))
+                _check_range(whole, values, positions, opcode.name)
             encoded[:, field.word] |= _insert(field, values)
         words[positions] = encoded
     return words
@@ -162,11 +168,14 @@ def decode_table(accelerator: Accelerator, words: Words) -> InstructionTable:
         encoded = words[where]
         defined = [np.uint64((1 << HEAD_BITS) - 1), np.uint64(0)]
         columns[kind] = {}
+        parts: dict[str, Column] = {}
         for field in fields:
             values = _extract(field, encoded[:, field.word])
             defined[field.word] |= _mask(field)
-            if field.constant is None:
-                columns[kind][field.name] = values
+            if field.part_of:
+                parts[field.part_of] = values << field.part_low_bit
+            elif field.constant is None:
+                columns[kind][field.name] = values | parts.get(field.name, 0)
             else:
                 _check_known(kind, field.name, values, {field.constant}, where)
         stray = np.flatnonzero(((encoded & ~np.array(defined, np.uint64)) != 0).any(axis=1))
@@ -180,8 +189,26 @@ def decode_table(accelerator: Accelerator, words: Words) -> InstructionTable:
             )
     load, alu = Opcode.LOAD, Opcode.ALU
     _check_known(load, "memory_type", columns[load]["memory_type"], _KNOWN_MEMORY, positions[load])
-    _check_known(alu, "alu_opcode", columns[alu]["alu_opcode"], _KNOWN_ALU, positions[alu])
+    operations = columns[alu]["alu_opcode"]
+    _check_extensions(accelerator, operations, positions[alu])
+    _check_known(alu, "alu_opcode", operations, _known_operations(accelerator), positions[alu])
     return InstructionTable(accelerator, opcode, tokens, positions, columns)
+
+
+def _known_operations(accelerator: Accelerator) -> set[int]:
+    return {int(operation) for operation in alu_operations(accelerator)}
+
+
+def _check_extensions(accelerator: Accelerator, values: Column, positions: Column) -> None:
+    for operation, extension in EXTENSIONS.items():
+        lacking = np.flatnonzero(values == operation) if not accelerator.has(extension) else ()
+        if len(lacking):
+            has = ", ".join(accelerator.extensions) or "none"
+            raise EncodingError(
+                f"instruction {int(positions[lacking[0]])} (ALU): {operation.name} needs the "
+                f"extension {extension.value}, the accelerator's extensions are: {has}",
+                hint="compile the program for this accelerator",
+            )
 
 
 def _check_known(

@@ -29,7 +29,8 @@ class Field:
     """The position of a field: ``bits`` bits from bit ``low_bit`` of 64-bit word ``word``.
 
     ``constant`` is set if the hardware supports only one value. The bits must hold that value, and
-    the record does not have the field.
+    the record does not have the field. ``part_of`` is set if the bits are those of another field's
+    value from bit ``part_low_bit`` up; the other field has the bits below, and the record only it.
     """
 
     name: str
@@ -38,6 +39,13 @@ class Field:
     bits: int
     signed: bool = False
     constant: int | None = None
+    part_of: str = ""
+    part_low_bit: int = 0
+
+    @property
+    def in_record(self) -> bool:
+        """Whether a record has a value of this name."""
+        return self.constant is None and not self.part_of
 
     @property
     def minimum(self) -> int:
@@ -59,6 +67,8 @@ class _Rule:
     bits: Callable[[Accelerator], int]
     signed: bool = False
     constant: Callable[[Accelerator], int] | None = None
+    part_of: str = ""
+    part_low_bit: int = 0
 
 
 def _bits(count: int) -> Callable[[Accelerator], int]:
@@ -99,6 +109,15 @@ def _store_memory(accelerator: Accelerator) -> int:
     return MemoryType.OUT & ((1 << _code_bits(accelerator)) - 1)
 
 
+def _high_code_bits(accelerator: Accelerator) -> int:
+    """Return how many bits of alu_opcode are apart from it.
+
+    The operations of extensions have a third bit, for which revision 0.0.1 has no room in the
+    second word. One bit of the first word is always left.
+    """
+    return 3 - _code_bits(accelerator) if accelerator.extensions else 0
+
+
 def _zero(accelerator: Accelerator) -> int:
     return 0
 
@@ -111,12 +130,14 @@ _TRANSFER = (
     _Rule("x_size", 1, _bits(16)),
     _Rule("x_stride", 1, _bits(16)),
 )
-_LOOPS = (
+_COUNTS = (
     _Rule("reset", 0, _bits(1)),
     _Rule("uop_bgn", 0, _uop_bits),
     _Rule("uop_end", 0, _uop_end_bits),
     _Rule("iter_out", 0, _bits(14)),
     _Rule("iter_in", 0, _bits(14)),
+)
+_FACTORS = (
     _Rule("dst_factor_out", 1, _acc_bits),
     _Rule("dst_factor_in", 1, _acc_bits),
     _Rule("src_factor_out", 1, _inp_bits),
@@ -135,12 +156,15 @@ _TABLE: Mapping[Opcode, tuple[_Rule, ...]] = MappingProxyType(
             *(_Rule(pad, 1, _bits(4), constant=_zero) for pad in _PADS),
         ),
         Opcode.GEMM: (
-            *_LOOPS,
+            *_COUNTS,
+            *_FACTORS,
             _Rule("wgt_factor_out", 1, _wgt_bits),
             _Rule("wgt_factor_in", 1, _wgt_bits),
         ),
         Opcode.ALU: (
-            *_LOOPS,
+            *_COUNTS,
+            _Rule("alu_opcode_high", 0, _high_code_bits, part_of="alu_opcode", part_low_bit=2),
+            *_FACTORS,
             _Rule("alu_opcode", 1, _code_bits),
             _Rule("use_imm", 1, _bits(1)),
             _Rule("imm", 1, _bits(16), signed=True),
@@ -162,6 +186,8 @@ def _place(
     fields = []
     for rule in rules:
         bits = rule.bits(accelerator)
+        if not bits and rule.part_of:
+            continue
         fields.append(
             Field(
                 name=rule.name,
@@ -170,6 +196,8 @@ def _place(
                 bits=bits,
                 signed=rule.signed,
                 constant=rule.constant(accelerator) if rule.constant else None,
+                part_of=rule.part_of,
+                part_low_bit=rule.part_low_bit,
             )
         )
         next_bit[rule.word] += bits

@@ -37,7 +37,7 @@ class InstructionBuffer:
         self._values = {opcode: array("q") for opcode in Opcode}
         self._compute_loads: set[int] = set()
         self._names = {
-            opcode: tuple(field.name for field in fields if field.constant is None)
+            opcode: tuple(field.name for field in fields if field.in_record)
             for opcode, fields in instruction_fields(accelerator).items()
         }
 
@@ -131,15 +131,19 @@ class InstructionBuffer:
         uop_end: int,
         *,
         imm: int | None = None,
+        bounds: int = 0,
         iter_out: int = 1,
         iter_in: int = 1,
         dst_factors: tuple[int, int] = (0, 0),
         src_factors: tuple[int, int] = (0, 0),
         tokens: int = 0,
     ) -> int:
-        """Append an Alu; without ``imm`` the operand is ``acc[src]``."""
+        """Append an Alu; without ``imm`` the operand is ``acc[src]``.
+
+        ``bounds`` is the immediate of a REQUANTISE by ``acc[src]``.
+        """
         loops = (0, uop_bgn, uop_end, iter_out, iter_in)
-        operand = (alu_opcode, imm is not None, imm or 0)
+        operand = (alu_opcode, imm is not None, bounds if imm is None else imm)
         values = (*loops, *dst_factors, *src_factors, *operand)
         return self._append(Opcode.ALU, values, tokens, NO_REGION)
 

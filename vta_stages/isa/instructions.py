@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
 
-from vta_stages.accelerator import Accelerator
+import numpy as np
+from numpy.typing import NDArray
+
+from vta_stages.accelerator import Accelerator, Extension
 
 INSTRUCTION_BYTES = 16
 
@@ -38,12 +41,28 @@ class MemoryType(IntEnum):
 
 
 class AluOp(IntEnum):
-    """Lane-wise operations on accumulator entries. The HLS hardware has no multiplication."""
+    """Lane-wise operations on accumulator entries. Those of :data:`EXTENSIONS` need an extension.
+
+    The hardware of upstream has no multiplication.
+    """
 
     MIN = 0
     MAX = 1
     ADD = 2
     SHR = 3
+    REQUANTISE = 4
+    MULTIPLY = 5
+
+
+EXTENSIONS: Mapping[AluOp, Extension] = MappingProxyType(
+    {AluOp.REQUANTISE: Extension.REQUANTISE, AluOp.MULTIPLY: Extension.MULTIPLY}
+)
+"""The extension that an operation needs."""
+
+
+def alu_operations(accelerator: Accelerator) -> tuple[AluOp, ...]:
+    """Return the operations that an accelerator has."""
+    return tuple(o for o in AluOp if o not in EXTENSIONS or accelerator.has(EXTENSIONS[o]))
 
 
 class Module(IntEnum):
@@ -150,6 +169,11 @@ class Alu(LoopedInstruction):
 
     SHR uses the low 5 bits of its operand as a signed number: the longest right shift is 15, and a
     negative operand shifts left.
+
+    REQUANTISE adds a constant to ``acc[dst]``, shifts right by 0 to 31 bits and clips to bounds, as
+    :func:`requantise_operand` and :func:`requantise_bounds` encode them. With ``use_imm`` it adds
+    nothing, and the immediate has distance and bounds. MULTIPLY takes the low 16 bits of both
+    operands as signed numbers; their product has 32 bits.
     """
 
     alu_opcode: AluOp
@@ -188,6 +212,49 @@ class Uop:
     dst: int
     src: int = 0
     wgt: int = 0
+
+
+LONGEST_REQUANTISE_SHIFT = 31
+"""The longest shift of a REQUANTISE, in bits. A distance has the bits of this number."""
+
+REQUANTISE_CONSTANT_BITS = 27
+"""Bits of the signed constant of a REQUANTISE."""
+
+_DISTANCE_BITS = 5
+
+
+def requantise_operand(
+    constant: NDArray[np.integer], shift: NDArray[np.integer]
+) -> NDArray[np.int32]:
+    """Return the lanes of a REQUANTISE's ``acc[src]``, int32[...]: constants above distances.
+
+    Constants have ``REQUANTISE_CONSTANT_BITS``, distances are 0 to ``LONGEST_REQUANTISE_SHIFT``.
+    """
+    return (np.asarray(constant, np.int32) << _DISTANCE_BITS) | np.asarray(shift, np.int32)
+
+
+def requantise_bounds(low: int, high: int) -> int:
+    """Return the immediate of a REQUANTISE by ``acc[src]``: both bounds are int8.
+
+    Where ``low`` is above ``high``, all results are ``high``.
+    """
+    word = (low & 0xFF) | (high & 0xFF) << 8
+    return word - ((word >> 15) << 16)
+
+
+def requantise_parts(imm: int, *, use_imm: bool) -> tuple[int, int, int]:
+    """Return the distance, 0 without ``use_imm``, and both bounds of a REQUANTISE's immediate."""
+    distance = imm & LONGEST_REQUANTISE_SHIFT if use_imm else 0
+    low = ((imm - distance + 128) & 0xFF) - 128
+    return distance, low, imm >> 8
+
+
+def requantise_immediate(shift: int, low: int, high: int) -> int:
+    """Return the immediate of a REQUANTISE without an ``acc[src]``.
+
+    ``low`` is a multiple of 32, as -128 and 0 are: the distance is where its low bits would be.
+    """
+    return requantise_bounds(low | shift, high)
 
 
 def element_bytes(accelerator: Accelerator, memory_type: MemoryType) -> int:

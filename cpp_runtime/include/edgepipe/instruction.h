@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,8 +23,22 @@ namespace edgepipe {
 
 /// What an instruction does; the values are those of its bits.
 enum class Opcode : std::uint32_t { kLoad = 0, kStore = 1, kGemm = 2, kFinish = 3, kAlu = 4 };
-/// What an ALU instruction computes from two operands; kShr is an arithmetic shift.
-enum class AluOp : std::uint32_t { kMin = 0, kMax = 1, kAdd = 2, kShr = 3 };
+/// What an ALU instruction computes from acc[dst] and an operand, the immediate or acc[src]; kShr
+/// is an arithmetic shift. The others after it are extensions: kRequantise adds operand >> 5 (0 for
+/// an immediate), shifts right by operand & 31 and clips to int8s in the immediate: the low one in
+/// bits 7:0, or without an acc[src] in bits 7:5 with zeros below them, the high one in bits 15:8.
+/// kMultiply multiplies the low 16 bits of both, signed.
+enum class AluOp : std::uint32_t {
+  kMin = 0,
+  kMax = 1,
+  kAdd = 2,
+  kShr = 3,
+  kRequantise = 4,
+  kMultiply = 5
+};
+
+/// The extension that an ALU operation needs, none if every accelerator has it.
+[[nodiscard]] std::optional<Extension> extension_of(AluOp op);
 
 /// The hardware modules, in the direction of the token queues: prev is lower, next is higher.
 enum class Module : std::uint8_t { kLoad = 0, kCompute = 1, kStore = 2 };
@@ -87,7 +102,8 @@ class InstructionCodec {
  public:
   explicit InstructionCodec(const Accelerator& accelerator);
 
-  /// kDevice for an unknown opcode, memory type or ALU operation and for bits outside all fields.
+  /// kDevice for an unknown opcode or memory type, for an ALU operation that this accelerator lacks
+  /// and for bits outside all fields.
   [[nodiscard]] Result<Instruction> decode(const InstructionWord& word) const;
 
   /// kInvalidArgument for a value that its field cannot hold; names field, value and maximum.
@@ -104,7 +120,10 @@ class InstructionCodec {
   [[nodiscard]] std::span<const InstructionField> fields(Opcode opcode) const;
 
  private:
+  [[nodiscard]] Status check_operation(AluOp op) const;
+
   std::array<std::vector<InstructionField>, 5> fields_;
+  std::uint32_t extensions_;
   std::uint32_t dst_mask_, src_mask_, wgt_mask_, src_shift_, wgt_shift_;
 };
 

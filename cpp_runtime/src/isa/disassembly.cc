@@ -23,6 +23,12 @@ std::string loop_text(const Instruction& i) {
          number(i.src_factor_in);
 }
 
+std::string operand_text(const Instruction& i) {
+  if (i.use_imm != 0) return " imm " + std::to_string(i.imm);
+  // Here the immediate has the bounds.
+  return i.alu_opcode == AluOp::kRequantise ? " vector imm " + std::to_string(i.imm) : " vector";
+}
+
 std::string token_text(const Instruction& i) {
   std::string text;
   if (i.pop_prev != 0) text += " pop_prev";
@@ -47,7 +53,8 @@ std::string_view to_string(MemoryType type) {
 }
 
 std::string_view to_string(AluOp op) {
-  constexpr std::array<std::string_view, 4> kNames{"MIN", "MAX", "ADD", "SHR"};
+  constexpr std::array<std::string_view, 6> kNames{"MIN", "MAX",        "ADD",
+                                                   "SHR", "REQUANTISE", "MULTIPLY"};
   const auto index = static_cast<std::size_t>(op);
   return index < kNames.size() ? kNames[index] : "?";
 }
@@ -69,8 +76,7 @@ std::string disassemble(const Instruction& i) {
               number(i.wgt_factor_out) + ",+" + number(i.wgt_factor_in);
       break;
     case Opcode::kAlu:
-      text += " " + std::string(to_string(i.alu_opcode)) +
-              (i.use_imm != 0 ? " imm " + std::to_string(i.imm) : " vector") + " " + loop_text(i);
+      text += " " + std::string(to_string(i.alu_opcode)) + operand_text(i) + " " + loop_text(i);
       break;
     case Opcode::kFinish:
       break;

@@ -1,5 +1,7 @@
 #include "edgepipe/instruction.h"
 
+#include <algorithm>
+
 #include "isa/log2.h"
 
 namespace edgepipe {
@@ -51,6 +53,12 @@ constexpr std::array kAccess{
     access<&Instruction::wgt_factor_out>("wgt_factor_out"),
     access<&Instruction::wgt_factor_in>("wgt_factor_in"),
     access<&Instruction::alu_opcode>("alu_opcode"),
+    // Bit 2 of alu_opcode, where revision 0.0.1 has it. It comes before the bits below it.
+    Access{
+        .name = "alu_opcode_high",
+        .get = [](const Instruction& i) { return static_cast<std::uint32_t>(i.alu_opcode) >> 2; },
+        .set = [](Instruction& i,
+                  std::uint32_t value) { i.alu_opcode = static_cast<AluOp>(value << 2); }},
     access<&Instruction::use_imm>("use_imm"),
     access<&Instruction::imm>("imm"),
 };
@@ -65,7 +73,14 @@ std::uint64_t mask(std::uint32_t bits) { return (std::uint64_t{1} << bits) - 1; 
 
 }  // namespace
 
-InstructionCodec::InstructionCodec(const Accelerator& accelerator) {
+std::optional<Extension> extension_of(AluOp op) {
+  if (op == AluOp::kRequantise) return Extension::kRequantise;
+  if (op == AluOp::kMultiply) return Extension::kMultiply;
+  return std::nullopt;
+}
+
+InstructionCodec::InstructionCodec(const Accelerator& accelerator)
+    : extensions_(accelerator.extensions) {
   const std::uint32_t uop = accelerator.uop_bits();
   const std::uint32_t inp = log2_of(accelerator.inp_depth());
   const std::uint32_t wgt = log2_of(accelerator.wgt_depth());
@@ -103,6 +118,10 @@ InstructionCodec::InstructionCodec(const Accelerator& accelerator) {
   std::vector<Row> gemm = loops;
   gemm.insert(gemm.end(), {{"wgt_factor_out", wgt}, {"wgt_factor_in", wgt}});
   std::vector<Row> alu = loops;
+  // The extensions' operations have a third bit, for which revision 0.0.1 has no room there.
+  if (extensions_ != 0 && type_bits == 2) {
+    alu.insert(std::ranges::find(alu, "", &Row::first), {"alu_opcode_high", 1});
+  }
   alu.insert(alu.end(), {{"alu_opcode", type_bits}, {"use_imm", 1}, {"imm", 16}});
 
   const auto place = [&](Opcode opcode, const std::vector<Row>& body) {
@@ -149,7 +168,9 @@ Result<Instruction> InstructionCodec::decode(const InstructionWord& word) const 
   for (const InstructionField& field : fields_[opcode]) {
     const auto value = static_cast<std::uint32_t>(rest[field.word] >> field.bit & mask(field.bits));
     rest[field.word] &= ~(mask(field.bits) << field.bit);
-    kAccess[field.member].set(instruction, value);
+    const bool is_low_part = field.name == "alu_opcode" && field.bits == 2;
+    const std::uint32_t high = is_low_part ? kAccess[field.member].get(instruction) : 0;
+    kAccess[field.member].set(instruction, high | value);
   }
   instruction.imm = static_cast<std::int16_t>(instruction.imm);
   if (rest[0] != 0 || rest[1] != 0) {
@@ -173,16 +194,26 @@ Result<Instruction> InstructionCodec::decode(const InstructionWord& word) const 
                       std::to_string(static_cast<std::uint32_t>(instruction.memory_type)) +
                       ", expected UOP 0, WGT 1, INP 2 or ACC 3");
   }
-  if (instruction.alu_opcode > AluOp::kShr) {
-    return Status(Code::kDevice,
-                  "ALU operation " +
-                      std::to_string(static_cast<std::uint32_t>(instruction.alu_opcode)) +
-                      " does not exist, expected MIN 0, MAX 1, ADD 2 or SHR 3");
-  }
+  if (Status status = check_operation(instruction.alu_opcode); !status.ok()) return status;
   return instruction;
 }
 
+Status InstructionCodec::check_operation(AluOp op) const {
+  if (op > AluOp::kMultiply) {
+    return {Code::kDevice, "ALU operation " + std::to_string(static_cast<std::uint32_t>(op)) +
+                               " does not exist, expected MIN 0, MAX 1, ADD 2 or SHR 3"};
+  }
+  const std::optional<Extension> needed = extension_of(op);
+  if (!needed || (extensions_ & static_cast<std::uint32_t>(*needed)) != 0) return {};
+  return {Code::kDevice, "ALU operation " + std::string(to_string(op)) +
+                             " is an extension that this accelerator lacks, expected an operation "
+                             "that it has"};
+}
+
 Result<InstructionWord> InstructionCodec::encode(const Instruction& instruction) const {
+  if (Status status = check_operation(instruction.alu_opcode); !status.ok()) {
+    return Status(Code::kInvalidArgument, status.message());
+  }
   std::array<std::uint64_t, 2> words{};
   for (const InstructionField& field : fields(instruction.opcode)) {
     std::uint32_t value = kAccess[field.member].get(instruction);
@@ -193,6 +224,7 @@ Result<InstructionWord> InstructionCodec::encode(const Instruction& instruction)
       }
       value &= 0xffff;
     }
+    if (field.name == "alu_opcode") value &= static_cast<std::uint32_t>(mask(field.bits));
     if (field.name == "memory_type" && instruction.opcode == Opcode::kStore) {
       value = field.bits == 2 ? 0 : 4;
     }

@@ -35,26 +35,60 @@ struct ShrRight {
   }
 };
 
+// The bounds are in the immediate. They are int8; one below the other is not checked.
+struct Requantise {
+  std::int32_t low, high;
+
+  Requantise(std::int32_t imm, std::int32_t low_bits)
+      : low(static_cast<std::int8_t>(imm & low_bits)), high(static_cast<std::int8_t>(imm >> 8)) {}
+
+  [[nodiscard]] std::int32_t clipped(std::int32_t sum, std::int32_t operand) const {
+    const std::int32_t shifted = sum >> (static_cast<std::uint32_t>(operand) & 31U);
+    return std::min(std::max(shifted, low), high);
+  }
+};
+
+// A constant from -2^26 to 2^26 - 1 above the 5 bits of a distance from 0 to 31.
+struct RequantiseVector : Requantise {
+  explicit RequantiseVector(std::int32_t imm) : Requantise(imm, 0xff) {}
+  [[nodiscard]] std::int32_t apply(std::int32_t a, std::int32_t b) const {
+    return clipped(Add::apply(a, b >> 5), b);
+  }
+};
+
+// The distance is where the low bits of the lower bound would be.
+struct RequantiseImmediate : Requantise {
+  explicit RequantiseImmediate(std::int32_t imm) : Requantise(imm, 0xe0) {}
+  [[nodiscard]] std::int32_t apply(std::int32_t a, std::int32_t b) const { return clipped(a, b); }
+};
+
+// The product of any two 16-bit numbers has 32 bits.
+struct Multiply {
+  static std::int32_t apply(std::int32_t a, std::int32_t b) {
+    return static_cast<std::int16_t>(a) * static_cast<std::int16_t>(b);
+  }
+};
+
 template <typename Op>
 void run(const Instruction& i, Iterations iterations, const Uop* uops,
-         const Accelerator& accelerator, std::int32_t* acc) {
+         const Accelerator& accelerator, std::int32_t* acc, const Op op = Op()) {
   const std::size_t lanes = accelerator.out_bytes();
   if (i.use_imm != 0 && accelerator.implementation == Implementation::kChisel) {
     for_each_step(i, iterations, uops, [&](std::uint32_t dst, std::uint32_t src, std::uint32_t) {
       std::int32_t* a = acc + dst * lanes;
       const std::int32_t* b = acc + src * lanes;
-      for (std::size_t lane = 0; lane < lanes; ++lane) a[lane] = Op::apply(b[lane], i.imm);
+      for (std::size_t lane = 0; lane < lanes; ++lane) a[lane] = op.apply(b[lane], i.imm);
     });
   } else if (i.use_imm != 0) {
     for_each_step(i, iterations, uops, [&](std::uint32_t dst, std::uint32_t, std::uint32_t) {
       std::int32_t* a = acc + dst * lanes;
-      for (std::size_t lane = 0; lane < lanes; ++lane) a[lane] = Op::apply(a[lane], i.imm);
+      for (std::size_t lane = 0; lane < lanes; ++lane) a[lane] = op.apply(a[lane], i.imm);
     });
   } else {
     for_each_step(i, iterations, uops, [&](std::uint32_t dst, std::uint32_t src, std::uint32_t) {
       std::int32_t* a = acc + dst * lanes;
       const std::int32_t* b = acc + src * lanes;
-      for (std::size_t lane = 0; lane < lanes; ++lane) a[lane] = Op::apply(a[lane], b[lane]);
+      for (std::size_t lane = 0; lane < lanes; ++lane) a[lane] = op.apply(a[lane], b[lane]);
     });
   }
 }
@@ -75,6 +109,15 @@ void run_alu(const Instruction& instruction, Iterations iterations, const Uop* u
     case AluOp::kShr:
       if (shifts_right_only) return run<ShrRight>(instruction, iterations, uops, accelerator, acc);
       return run<Shr>(instruction, iterations, uops, accelerator, acc);
+    case AluOp::kRequantise:
+      if (instruction.use_imm == 0) {
+        return run(instruction, iterations, uops, accelerator, acc,
+                   RequantiseVector(instruction.imm));
+      }
+      return run(instruction, iterations, uops, accelerator, acc,
+                 RequantiseImmediate(instruction.imm));
+    case AluOp::kMultiply:
+      return run<Multiply>(instruction, iterations, uops, accelerator, acc);
   }
 }
 

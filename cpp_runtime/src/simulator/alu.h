@@ -1,4 +1,4 @@
-// The ALU instruction: MIN, MAX, ADD and SHR on int32 vectors of the acc buffer.
+// The ALU instruction: operations on int32 vectors of the acc buffer.
 #pragma once
 
 #include <cstdint>

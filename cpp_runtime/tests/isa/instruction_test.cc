@@ -50,6 +50,42 @@ TEST_P(EveryRevision, DecodesWhatItEncodes) {
 INSTANTIATE_TEST_SUITE_P(Both, EveryRevision,
                          ::testing::Values(Revision::k0_0_1, Revision::k0_0_2));
 
+constexpr auto kMultiplyOnly = static_cast<std::uint32_t>(Extension::kMultiply);
+constexpr auto kBoth = kMultiplyOnly | static_cast<std::uint32_t>(Extension::kRequantise);
+
+TEST_P(EveryRevision, DecodesTheExtensionsOfAnAccelerator) {
+  const InstructionCodec codec({.revision = GetParam(), .extensions = kBoth});
+  for (const AluOp op : {AluOp::kMin, AluOp::kShr, AluOp::kRequantise, AluOp::kMultiply}) {
+    const Instruction instruction{
+        .opcode = Opcode::kAlu, .iter_out = 16383, .iter_in = 16383, .alu_opcode = op, .imm = -1};
+    const auto word = codec.encode(instruction);
+    ASSERT_TRUE(word.ok()) << word.status().message();
+    const bool in_first_word = op > AluOp::kShr && GetParam() == Revision::k0_0_1;
+    EXPECT_EQ(word->low >> 63, in_first_word ? 1U : 0U);
+    const auto again = codec.decode(*word);
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    EXPECT_EQ(*again, instruction);
+  }
+}
+
+TEST_P(EveryRevision, RefusesAnExtensionThatTheAcceleratorLacks) {
+  const InstructionCodec able({.revision = GetParam(), .extensions = kBoth});
+  const InstructionCodec other({.revision = GetParam(), .extensions = kMultiplyOnly});
+  const Instruction requantise{.opcode = Opcode::kAlu, .alu_opcode = AluOp::kRequantise};
+  constexpr const char* kText =
+      "ALU operation REQUANTISE is an extension that this accelerator lacks, expected an operation "
+      "that it has";
+  EXPECT_THAT(other.decode(*able.encode(requantise)).status().message(), HasSubstr(kText));
+  EXPECT_THAT(other.encode(requantise).status().message(), HasSubstr(kText));
+  const InstructionCodec stock({.revision = GetParam()});
+  EXPECT_EQ(stock.decode(*able.encode(requantise)).status().code(), Code::kDevice);
+}
+
+TEST(InstructionCodec, AnExtensionIsDisassembledWithItsBounds) {
+  EXPECT_EQ(disassemble({.opcode = Opcode::kAlu, .alu_opcode = AluOp::kRequantise, .imm = 32640}),
+            "ALU REQUANTISE vector imm 32640 uop [0,0) loops 0x0 dst +0,+0 src +0,+0");
+}
+
 TEST(InstructionCodec, RefusesAValueThatDoesNotFit) {
   const InstructionCodec codec(Accelerator{});
   const auto word = codec.encode({.opcode = Opcode::kGemm, .iter_in = 16384});

@@ -207,6 +207,44 @@ TEST(Alu, ShiftTakesFiveSignedBits) {
 
 TEST(Alu, AdditionWraps) { EXPECT_EQ(alu(AluOp::kAdd, 0x7fff'ffff, 1), -0x7fff'ffff - 1); }
 
+constexpr std::int32_t bounds(std::int32_t low, std::int32_t high) {
+  return (low & 0xff) | (high * 256);
+}
+
+std::int32_t requantise(std::int32_t value, std::int32_t lane, std::int32_t imm) {
+  return alu_on_two(Implementation::kUnknown, AluOp::kRequantise, false, imm, {value, lane});
+}
+
+TEST(Alu, RequantiseAddsShiftsAndClips) {
+  const std::int32_t all = bounds(-128, 127);
+  EXPECT_EQ(requantise(1000, 8 * 32 + 4, all), 63);  // (1000 + 8) >> 4
+  EXPECT_EQ(requantise(-1001, -7 * 32 + 4, all), -63);
+  EXPECT_EQ(requantise(5000, 0, all), 127);
+  EXPECT_EQ(requantise(-5000, 0, all), -128);
+  EXPECT_EQ(requantise(-5, 0, bounds(0, 6)), 0);
+  EXPECT_EQ(requantise(7, 0, bounds(0, 6)), 6);
+  EXPECT_EQ(requantise(7, 0, bounds(6, -6)), -6);  // the upper bound comes last
+  EXPECT_EQ(requantise(-0x7fff'ffff - 1, 31, all), -1);
+  EXPECT_EQ(requantise(0x7fff'ffff, 1 * 32 + 31, all), -1);  // the sum wraps
+}
+
+TEST(Alu, RequantiseTakesTheDistanceFromAnImmediate) {
+  EXPECT_EQ(alu(AluOp::kRequantise, 1000, bounds(-128 + 4, 127)), 62);
+  EXPECT_EQ(alu(AluOp::kRequantise, 5000, bounds(-128 + 4, 127)), 127);
+  EXPECT_EQ(alu(AluOp::kRequantise, -5000, bounds(-128 + 4, 127)), -128);
+  EXPECT_EQ(alu(AluOp::kRequantise, -5000, bounds(0 + 31, 127)), 0);
+}
+
+TEST(Alu, MultiplyTakesSixteenSignedBits) {
+  const auto multiply = [](std::int32_t a, std::int32_t b) {
+    return alu_on_two(Implementation::kUnknown, AluOp::kMultiply, false, 0, {a, b});
+  };
+  EXPECT_EQ(multiply(-7, 300), -2100);
+  EXPECT_EQ(multiply(-32768, -32768), 1 << 30);
+  EXPECT_EQ(multiply(0x1'8000, 2), -65536);
+  EXPECT_EQ(alu(AluOp::kMultiply, 100, -3), -300);
+}
+
 TEST(Alu, MinimumAndMaximumAreSigned) {
   EXPECT_EQ(alu(AluOp::kMin, -7, 5), -7);
   EXPECT_EQ(alu(AluOp::kMax, -7, -5), -5);

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from accelerators import FOUR_BY_EIGHT
+from accelerators import ALL_EXTENSIONS, FOUR_BY_EIGHT
 from engine_on_buffers import SMALL, Contents, run_in_numpy, run_on_engine
 from numpy.typing import NDArray
 
 from vta_rtl.compute.engine import latency_cycles
 from vta_stages.accelerator import Accelerator
-from vta_stages.isa.instructions import Alu, AluOp, Gemm
+from vta_stages.isa.instructions import EXTENSIONS, Alu, AluOp, Gemm, alu_operations
 
 ELEMENTS = 64
 LEAST, MOST = -(1 << 31), (1 << 31) - 1
@@ -31,12 +31,21 @@ def same(found: Contents, expected: Contents) -> None:
     np.testing.assert_array_equal(found.out, expected.out)
 
 
+def with_operation(accelerator: Accelerator, operation: AluOp) -> Accelerator:
+    """Return an accelerator with the extension that an operation needs, if any."""
+    extension = EXTENSIONS.get(operation)
+    return replace(accelerator, extensions=(extension,) if extension else ())
+
+
 @pytest.mark.parametrize("operation", list(AluOp))
 @pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
 def test_an_operation_with_a_vector_is_numpys(operation: AluOp, revision: str) -> None:
-    accelerator = replace(SMALL, revision=revision)
+    accelerator = with_operation(replace(SMALL, revision=revision), operation)
     contents = contents_of_shifts_and_limits(np.random.default_rng(operation), accelerator)
-    program = [Alu(alu_opcode=operation, uop_bgn=0, uop_end=ELEMENTS)]
+    program = [
+        Alu(alu_opcode=operation, uop_bgn=n, uop_end=n + ELEMENTS // 4, imm=imm)
+        for n, imm in zip(range(0, ELEMENTS, ELEMENTS // 4), (0, 0x7F80, -1, -0x7F), strict=True)
+    ]
     found, _ = run_on_engine(accelerator, contents, program)
     same(found, run_in_numpy(accelerator, contents, program))
 
@@ -44,7 +53,7 @@ def test_an_operation_with_a_vector_is_numpys(operation: AluOp, revision: str) -
 @pytest.mark.parametrize("operation", list(AluOp))
 @pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
 def test_an_operation_with_an_immediate_is_numpys(operation: AluOp, revision: str) -> None:
-    accelerator = replace(SMALL, revision=revision)
+    accelerator = with_operation(replace(SMALL, revision=revision), operation)
     contents = contents_of_shifts_and_limits(np.random.default_rng(7), accelerator)
     immediates = [*range(-33, 34, 3), -16, 15, 16, -32768, 32767]
     program = [
@@ -70,7 +79,9 @@ def test_a_shift_is_the_low_5_bits_as_a_signed_number(shift: int, expected: int)
 
 
 @pytest.mark.parametrize(
-    "accelerator", [Accelerator(), FOUR_BY_EIGHT], ids=lambda a: a.configuration
+    "accelerator",
+    [Accelerator(), FOUR_BY_EIGHT, replace(Accelerator(), extensions=ALL_EXTENSIONS)],
+    ids=["1x16", "4x8", "1x16-extended"],
 )
 def test_a_step_sees_the_results_of_the_steps_before_it(accelerator: Accelerator) -> None:
     draw = np.random.default_rng(9)
@@ -78,8 +89,9 @@ def test_a_step_sees_the_results_of_the_steps_before_it(accelerator: Accelerator
     contents.uop[:, :2] = draw.integers(0, 4, (ELEMENTS, 2))  # src is often a dst just written
     program = [
         Alu(
-            alu_opcode=draw.choice(list(AluOp)), uop_bgn=0, uop_end=40, iter_out=2, iter_in=2,
-            dst_factor_in=1, src_factor_out=1, use_imm=bool(draw.random() < 0.3), imm=-3,
+            alu_opcode=AluOp(draw.choice(alu_operations(accelerator))), uop_bgn=0, uop_end=40,
+            iter_out=2, iter_in=2, dst_factor_in=1, src_factor_out=1,
+            use_imm=bool(draw.random() < 0.3), imm=-3,
         )
         for _ in range(5)
     ]  # fmt: skip

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from vta_rtl.isa.document import MEANINGS, PAGE, page
+from instruction_records import EXTENDED
+
+from vta_rtl.isa.document import MEANINGS, OPERATIONS, PAGE, page
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.fields import instruction_fields, uop_fields
+from vta_stages.isa.instructions import EXTENSIONS
 
 
 def test_the_page_is_current() -> None:
@@ -13,6 +16,12 @@ def test_the_page_is_current() -> None:
 
 
 def test_it_explains_every_field() -> None:
-    fields = [f for each in instruction_fields(Accelerator()).values() for f in each]
+    fields = [f for a in EXTENDED for each in instruction_fields(a).values() for f in each]
     names = {field.name for field in (*fields, *uop_fields(Accelerator()))}
     assert names == set(MEANINGS)
+
+
+def test_it_explains_every_extension() -> None:
+    assert set(OPERATIONS) == set(EXTENSIONS)
+    for name in (operation.name for operation in EXTENSIONS):
+        assert page().count(f" {name} |") == 1

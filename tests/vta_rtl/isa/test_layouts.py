@@ -9,7 +9,7 @@ from amaranth.lib import data
 from amaranth.sim import SimulatorContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from instruction_records import ACCELERATORS, record_strategy
+from instruction_records import ACCELERATORS, name_of, record_strategy
 from rtl_simulation import settle
 
 from vta_rtl.isa.layouts import INSTRUCTION_BITS, head_layout, instruction_layout, uop_layout
@@ -21,7 +21,7 @@ from vta_stages.isa.instructions import TOKEN_FLAGS, Opcode
 
 
 @pytest.mark.parametrize("opcode", list(Opcode))
-@pytest.mark.parametrize("target", ACCELERATORS, ids=lambda a: f"{a.configuration}-{a.revision}")
+@pytest.mark.parametrize("target", ACCELERATORS, ids=name_of)
 @settings(max_examples=20)  # each builds a simulation
 @given(drawn=st.data())
 def test_an_instruction_has_the_fields_of_its_record(
@@ -39,7 +39,11 @@ def test_an_instruction_has_the_fields_of_its_record(
             for flag in TOKEN_FLAGS:
                 assert ctx.get(getattr(view, flag)) == getattr(record, flag), flag
             for field in fields:
-                expected = getattr(record, field.name, field.constant)
+                expected = getattr(record, field.part_of or field.name, field.constant)
+                if field.part_of:
+                    expected >>= field.part_low_bit
+                elif field.name in {f.part_of for f in fields}:
+                    expected &= field.maximum
                 assert ctx.get(getattr(view, field.name)) == expected, field.name
 
     settle(Module(), check)

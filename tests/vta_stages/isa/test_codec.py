@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from instruction_records import ACCELERATORS, record_strategy
+from instruction_records import ACCELERATORS, EXTENDED, STOCK, name_of, record_strategy
 
 from vta_stages.accelerator import Accelerator
 from vta_stages.errors import EncodingError
@@ -27,9 +28,7 @@ from vta_stages.isa.instruction_buffer import InstructionBuffer, encode
 VECTORS = Path(__file__).parents[2] / "data" / "vta_vectors"
 
 
-each_accelerator = pytest.mark.parametrize(
-    "target", ACCELERATORS, ids=lambda a: f"{a.configuration}-{a.revision}"
-)
+each_accelerator = pytest.mark.parametrize("target", ACCELERATORS, ids=name_of)
 
 
 any_program = st.sampled_from(ACCELERATORS).flatmap(
@@ -74,7 +73,7 @@ def test_fields_fill_the_words_without_gaps_or_overlaps(target: Accelerator) -> 
 @each_accelerator
 @pytest.mark.parametrize("opcode", list(isa.Opcode))
 def test_each_field_is_where_the_table_says(target: Accelerator, opcode: isa.Opcode) -> None:
-    zero = {f.name: 0 for f in instruction_fields(target)[opcode] if f.constant is None}
+    zero = {f.name: 0 for f in instruction_fields(target)[opcode] if f.in_record}
     plain = encode(target, [isa.RECORDS[opcode](**zero)])[0]
     for name in zero:
         field = next(f for f in instruction_fields(target)[opcode] if f.name == name)
@@ -132,10 +131,14 @@ def test_the_recorded_vectors_decode_and_encode_to_the_same_bits(revision: str) 
 @each_accelerator
 @pytest.mark.parametrize("opcode", [o for o in isa.Opcode if o is not isa.Opcode.FINISH])
 def test_a_value_beyond_its_field_is_refused(target: Accelerator, opcode: isa.Opcode) -> None:
-    fields = [f for f in instruction_fields(target)[opcode] if f.constant is None]
+    fields = [f for f in instruction_fields(target)[opcode] if f.in_record]
+    parts = {f.part_of: f.bits for f in instruction_fields(target)[opcode]}
     zero = {field.name: 0 for field in fields}
     for field in fields:
-        for value in (field.minimum - 1, field.maximum + 1):
+        if field.name == "alu_opcode" and target in STOCK:
+            continue  # what is beyond it is an operation that this accelerator lacks
+        beyond = (field.maximum + 1) << parts.get(field.name, 0)
+        for value in (field.minimum - 1, beyond):
             bound = "at least" if value < 0 else "at most"
             message = rf"instruction 1 \({opcode.name}\): {field.name} is {value}, expected {bound}"
             with pytest.raises(EncodingError, match=message):
@@ -163,7 +166,7 @@ def test_buffers_too_deep_for_the_encoding_are_refused() -> None:
         (3, 1, r"instruction 0 \(FINISH\): bits outside all fields are set in 0x0*1_0*3"),
         (1 << 7 | 1, 0, r"instruction 0 \(STORE\): memory_type is 1, expected one of \[4\]"),
         (5 << 7, 0, r"instruction 0 \(LOAD\): memory_type is 5, expected one of \[0, 1, 2, 3\]"),
-        (4, 4 << 44, r"instruction 0 \(ALU\): alu_opcode is 4, expected one of \[0, 1, 2, 3\]"),
+        (4, 7 << 44, r"instruction 0 \(ALU\): alu_opcode is 7, expected one of \[0, 1, 2, 3\]"),
     ],
 )
 def test_invalid_instruction_words_are_refused(low: int, high: int, message: str) -> None:
@@ -212,3 +215,82 @@ def test_the_modules_of_a_table() -> None:
     compute, load = isa.Module.COMPUTE, isa.Module.LOAD
     expected = [compute, load, load, compute, isa.Module.STORE, compute, compute, compute]
     assert modules.tolist() == expected
+
+
+REQUANTISE = isa.Alu(alu_opcode=isa.AluOp.REQUANTISE, uop_bgn=1, uop_end=2, iter_out=3, iter_in=4,
+                     imm=isa.requantise_bounds(-2, 127))  # fmt: skip
+MULTIPLY = isa.Alu(alu_opcode=isa.AluOp.MULTIPLY, uop_bgn=1, uop_end=2, iter_out=3, iter_in=4)
+
+
+@pytest.mark.parametrize(
+    ("revision", "instruction", "low", "high"),
+    [
+        # Revision 0.0.1 has two bits for the operation: the third is behind the loops.
+        ("0.0.1", REQUANTISE, 4 | LOOPS | 1 << 63, 0x7FFE << 47),
+        ("0.0.1", MULTIPLY, 4 | LOOPS | 1 << 63, 1 << 44),
+        ("0.0.2", REQUANTISE, 4 | LOOPS, 4 << 44 | 0x7FFE << 48),
+        ("0.0.2", MULTIPLY, 4 | LOOPS, 5 << 44),
+    ],
+)
+def test_known_bits_of_extensions(
+    revision: str, instruction: isa.Instruction, low: int, high: int
+) -> None:
+    target = next(each for each in EXTENDED if each.revision == revision)
+    words = encode(target, [instruction])
+    assert [hex(int(w)) for w in words[0]] == [hex(low), hex(high)]
+    assert decode(target, words) == [instruction]
+
+
+@pytest.mark.parametrize("target", EXTENDED, ids=name_of)
+def test_what_upstream_has_keeps_its_bits_with_extensions(target: Accelerator) -> None:
+    stock = replace(target, extensions=())
+    for instruction in (LOAD, STORE, ALU, GEMM, isa.Finish()):
+        assert (encode(target, [instruction]) == encode(stock, [instruction])).all()
+
+
+@pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
+@pytest.mark.parametrize(
+    ("instruction", "name"), [(REQUANTISE, "requantise"), (MULTIPLY, "multiply")]
+)
+def test_an_extension_that_an_accelerator_lacks_is_refused(
+    instruction: isa.Alu, name: str, revision: str
+) -> None:
+    other = {"requantise": "multiply", "multiply": "requantise"}[name]
+    able = Accelerator(revision=revision, extensions=(name,))
+    unable = Accelerator(revision=revision, extensions=(other,))
+    words = encode(able, [isa.Finish(), instruction])
+    message = (
+        rf"instruction 1 \(ALU\): {name.upper()} needs the extension {name}, "
+        rf"the accelerator's extensions are: {other}$"
+    )
+    with pytest.raises(EncodingError, match=message) as caught:
+        decode(unable, words)
+    assert caught.value.hint == "compile the program for this accelerator"
+    with pytest.raises(EncodingError, match=message):
+        encode(unable, [isa.Finish(), instruction])
+    with pytest.raises(EncodingError, match=r"the accelerator's extensions are: none$"):
+        encode(replace(able, extensions=()), [isa.Finish(), instruction])
+
+
+def test_words_with_an_extension_are_refused_by_a_stock_accelerator() -> None:
+    words = [encode(target, [REQUANTISE]) for target in EXTENDED]
+    with pytest.raises(EncodingError, match="bits outside all fields are set"):
+        decode(Accelerator(revision="0.0.1"), words[0])
+    with pytest.raises(EncodingError, match="REQUANTISE needs the extension requantise"):
+        decode(Accelerator(revision="0.0.2"), words[1])
+
+
+INT8 = st.integers(-128, 127)
+
+
+@given(st.integers(-(1 << 26), (1 << 26) - 1), st.integers(0, 31), INT8, INT8)
+def test_a_requantise_has_its_parts_in_its_operand_and_immediate(
+    constant: int, shift: int, low: int, high: int
+) -> None:
+    lane = int(isa.requantise_operand(np.array([constant]), np.array([shift]))[0])
+    assert (lane >> 5, lane & 31) == (constant, shift)
+    bounds = isa.requantise_bounds(low, high)
+    assert (bounds >> 8, bounds & 0xFF) == (high, low & 0xFF)
+    assert -(1 << 15) <= bounds < 1 << 15
+    whole = isa.requantise_immediate(shift, low & ~31, high)
+    assert (whole >> 8, whole & 0xE0, whole & 31) == (high, low & 0xE0, shift)

@@ -11,14 +11,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from accelerators import FOUR_BY_EIGHT
+from accelerators import ALL_EXTENSIONS, FOUR_BY_EIGHT
 from numpy.typing import NDArray
 
 from edgepipe.runtime.simulator import Simulator
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.codec import NO_REGION, decode_table, encode_uops
 from vta_stages.isa.instruction_buffer import InstructionBuffer
-from vta_stages.isa.instructions import AluOp, MemoryType, Module, Token
+from vta_stages.isa.instructions import (
+    AluOp,
+    MemoryType,
+    Module,
+    Token,
+    requantise_bounds,
+    requantise_operand,
+)
 from vta_stages.isa.layout import diagonal_weights
 from vta_stages.program import LayerSpan, Program, Region, RegionKind
 from vta_stages.verification.verifier import verify
@@ -292,7 +299,7 @@ OPERATIONS = {
 }
 
 
-@pytest.mark.parametrize("operation", list(AluOp))
+@pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("imm", [0, 5, 16, -1, -7, 32767, -32768])
 def test_alu_with_an_immediate(target: Accelerator, operation: AluOp, imm: int) -> None:
     values = random_acc(target, 8, 16)
@@ -303,7 +310,7 @@ def test_alu_with_an_immediate(target: Accelerator, operation: AluOp, imm: int) 
     assert np.array_equal(case.run_int32(16), expected)
 
 
-@pytest.mark.parametrize("operation", list(AluOp))
+@pytest.mark.parametrize("operation", OPERATIONS)
 def test_alu_with_a_vector_operand(target: Accelerator, operation: AluOp) -> None:
     values, operands = random_acc(target, 9, 16), random_acc(target, 10, 16)
     case = Assembler(target)
@@ -311,6 +318,51 @@ def test_alu_with_a_vector_operand(target: Accelerator, operation: AluOp) -> Non
     case.load(MemoryType.ACC, operands, at=64)
     case.alu(operation, case.uops([[i, 64 + i, 0] for i in range(16)]))
     assert np.array_equal(case.run_int32(16), OPERATIONS[operation](values, operands))
+
+
+REQUANTISE_CASES = [(-128, 127), (0, 127), (0, 6), (-5, 100)]
+
+
+@pytest.mark.parametrize(("low", "high"), REQUANTISE_CASES)
+def test_requantise_is_an_addition_a_shift_and_two_clips(
+    target: Accelerator, low: int, high: int
+) -> None:
+    """One instruction of an extended accelerator, four of the same without extensions."""
+    values, draw = random_acc(target, 16, 16), np.random.default_rng(17)
+    constants = draw.integers(-(1 << 26), 1 << 26, values.shape).astype(np.int32)
+    shifts = draw.integers(0, 16, values.shape).astype(np.int32)
+
+    def load(case: Assembler, *operands: NDArray[np.int32]) -> list[int]:
+        """Load values and operands; return the end of the uops that pair them, for each operand."""
+        case.load(MemoryType.ACC, values)
+        ends = [0]
+        for n, operand in enumerate(operands, start=1):
+            case.load(MemoryType.ACC, operand, at=16 * n)
+            ends.append(case.uops([[i, 16 * n + i, 0] for i in range(16)], at=ends[-1]))
+        return ends
+
+    extended = Assembler(replace(target, extensions=ALL_EXTENSIONS))
+    load(extended, requantise_operand(constants, shifts))
+    bounds = requantise_bounds(low, high)
+    extended.buffer.alu(AluOp.REQUANTISE, 0, 16, bounds=bounds, tokens=extended.compute())
+
+    stock = Assembler(target)
+    _, adds, shift_ends = load(stock, constants, shifts)
+    stock.alu(AluOp.ADD, adds)
+    stock.alu(AluOp.SHR, shift_ends, at=adds)
+    stock.alu(AluOp.MAX, adds, low)
+    stock.alu(AluOp.MIN, adds, high)
+    np.testing.assert_array_equal(extended.run_int32(16), stock.run_int32(16))
+
+
+def test_multiply_has_the_products_of_16_bits(target: Accelerator) -> None:
+    values, operands = random_acc(target, 18, 16), random_acc(target, 19, 16)
+    case = Assembler(replace(target, extensions=ALL_EXTENSIONS))
+    case.load(MemoryType.ACC, values)
+    case.load(MemoryType.ACC, operands, at=64)
+    case.alu(AluOp.MULTIPLY, case.uops([[i, 64 + i, 0] for i in range(16)]))
+    factors = [array.astype(np.int16).astype(np.int32) for array in (values, operands)]
+    assert np.array_equal(case.run_int32(16), factors[0] * factors[1])
 
 
 def test_relu(target: Accelerator) -> None:

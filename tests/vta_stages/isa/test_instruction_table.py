@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from accelerators import CHISEL, FOUR_BY_EIGHT
+from accelerators import ALL_EXTENSIONS, CHISEL, FOUR_BY_EIGHT
 
 from edgepipe.runtime.simulator import describe
 from vta_stages.accelerator import Accelerator
@@ -18,6 +18,7 @@ CONFIGURATIONS = {
     "1x32": Accelerator(block_in=32, block_out=32),
     "chisel": CHISEL,
     "half": Accelerator(uop_buffer_bytes_log2=14, wgt_buffer_bytes_log2=17),
+    "extended": Accelerator(extensions=ALL_EXTENSIONS),
 }
 
 

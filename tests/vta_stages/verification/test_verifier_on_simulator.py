@@ -14,7 +14,7 @@ from edgepipe.errors import RuntimeFailure
 from edgepipe.runtime.simulator import Simulator
 from vta_stages.errors import EncodingError, VerificationError
 from vta_stages.isa.instruction_buffer import encode
-from vta_stages.isa.instructions import AluOp, Instruction, MemoryType
+from vta_stages.isa.instructions import AluOp, Instruction, MemoryType, alu_operations
 from vta_stages.program import Program
 from vta_stages.verification.verifier import verify
 
@@ -37,7 +37,7 @@ def damaged_instructions(draw: st.DrawFn) -> list[Instruction]:
         elif isinstance(value, MemoryType):
             changed = draw(st.sampled_from(list(MemoryType)[:4]))
         elif isinstance(value, AluOp):
-            changed = draw(st.sampled_from(list(AluOp)))
+            changed = draw(st.sampled_from(alu_operations(STOCK)))
         else:
             changed = value + draw(STEPS)
         program[index] = replace(program[index], **{name: changed})
