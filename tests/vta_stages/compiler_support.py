@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-from accelerators import CHISEL, FOUR_BY_EIGHT, HALF_BUFFERS, ONE_BY_THIRTYTWO
+from accelerators import (
+    ALL_EXTENSIONS,
+    CHISEL,
+    FOUR_BY_EIGHT,
+    HALF_BUFFERS,
+    ONE_BY_THIRTYTWO,
+)
 from numpy.typing import NDArray
 
 from edgepipe.runtime.simulator import Simulator
@@ -26,6 +32,7 @@ ACCELERATORS = (
     ONE_BY_THIRTYTWO,
     HALF_BUFFERS,
     Accelerator(inp_buffer_bytes_log2=13, acc_hazard_steps=16),
+    Accelerator(acc_hazard_steps=1, extensions=ALL_EXTENSIONS),
 )
 
 

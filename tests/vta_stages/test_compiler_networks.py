@@ -14,14 +14,13 @@ from compiler_support import (
     epilogue,
     tensor,
 )
+from instruction_records import name_of
 
 from vta_stages.compiler import compile_program
 from vta_stages.layers import records
 from vta_stages.program import RegionKind
 
-each_accelerator = pytest.mark.parametrize(
-    "accelerator", ACCELERATORS, ids=lambda a: f"{a.configuration}-{a.revision}"
-)
+each_accelerator = pytest.mark.parametrize("accelerator", ACCELERATORS, ids=name_of)
 
 
 def term(source: records.TensorSpec, factor: int) -> records.Term:

@@ -7,6 +7,7 @@ import pytest
 from compiler_support import ACCELERATORS, check_program, epilogue, int8, tensor
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
+from instruction_records import name_of
 
 from vta_stages.layers.check import conv_extent
 from vta_stages.layers.records import (
@@ -28,9 +29,7 @@ CHANNELS = st.integers(1, 70)
 SMALL = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
 )
-each_accelerator = pytest.mark.parametrize(
-    "accelerator", ACCELERATORS, ids=lambda a: f"{a.configuration}-{a.revision}"
-)
+each_accelerator = pytest.mark.parametrize("accelerator", ACCELERATORS, ids=name_of)
 
 
 def random_terms(rng, count, output):

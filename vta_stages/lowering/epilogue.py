@@ -1,7 +1,8 @@
 """The vector operations after the products: bias, leaky ReLU, shift and clip.
 
 Every pass of the vector unit costs two cycles per accumulator entry. Therefore the bounds of the
-accumulator are tracked per channel, and clips that can never take effect are left out.
+accumulator are tracked per channel, and clips that can never take effect are left out. An
+accelerator with the extension REQUANTISE does bias, shift and clips in one pass.
 """
 
 from __future__ import annotations
@@ -9,8 +10,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vta_stages.accelerator import Accelerator
-from vta_stages.isa.instructions import AluOp
+from vta_stages.accelerator import Accelerator, Extension
+from vta_stages.isa.instructions import (
+    LONGEST_REQUANTISE_SHIFT,
+    REQUANTISE_CONSTANT_BITS,
+    AluOp,
+    requantise_bounds,
+    requantise_immediate,
+    requantise_operand,
+)
 from vta_stages.isa.layout import channel_blocks
 from vta_stages.layers.records import Epilogue, Int32Array, Leaky, LeakySum
 from vta_stages.lowering.bias_weights import largest_bias
@@ -50,6 +58,7 @@ class EpilogueBuilder:
         self._high: Bounds = np.zeros(channels, np.int64)
         self._vectors: list[Int32Array] = []
         self._biases: list[Int32Array] = []
+        self._requantises = accelerator.has(Extension.REQUANTISE)
         self._largest = largest_bias(accelerator.block_out)
         # The weights of biases stay in the weight buffer and may take a small part of it.
         blocks = self._lanes // accelerator.block_out
@@ -77,12 +86,21 @@ class EpilogueBuilder:
 
     def epilogue(self, epilogue: Epilogue) -> list[Step]:
         """Return the steps of an epilogue."""
-        steps = self._add(Accumulator.MAIN, epilogue.bias)
-        self.widen(epilogue.bias.astype(np.int64), epilogue.bias.astype(np.int64))
+        steps: list[Step] = []
+        bias = epilogue.bias
         if epilogue.leaky is not None:
+            steps += self._add_bias(bias)
             steps += self._leaky(epilogue.leaky)
-        steps += self._shift(epilogue.shift)
-        return steps + self._clip(epilogue.low, epilogue.high)
+            bias = np.zeros_like(bias)
+        before = self._low, self._high, len(self._vectors), len(self._biases)
+        passes = self._add_bias(bias)
+        passes += self._shift(epilogue.shift)
+        passes += self._clip(epilogue.low, epilogue.high)
+        if len(passes) > 1 and self._requantises and _fits_requantise(bias, epilogue.shift):
+            self._low, self._high, vectors, biases = before
+            del self._vectors[vectors:], self._biases[biases:]
+            passes = [self._requantise_at_once(bias, epilogue)]
+        return steps + passes
 
     def requantise(self, bias: int, shift: int, low: int, high: int) -> list[Step]:
         """Return the steps of an epilogue with the same values for every channel."""
@@ -94,6 +112,24 @@ class EpilogueBuilder:
                 high=high,
             )
         )
+
+    def _requantise_at_once(self, bias: Int32Array, epilogue: Epilogue) -> Step:
+        """Return the pass that adds a bias, shifts and clips."""
+        shift, low, high = epilogue.shift, epilogue.low, epilogue.high
+        operation, main = AluOp.REQUANTISE, Accumulator.MAIN
+        self.widen(bias.astype(np.int64), bias.astype(np.int64))
+        self._low, self._high = self._low >> shift, self._high >> shift
+        self._set(np.clip(self._low, low, high), np.clip(self._high, low, high))
+        distance = int(shift[0])
+        if not bias.any() and (shift == distance).all() and not low & LONGEST_REQUANTISE_SHIFT:
+            return Immediate(operation, main, requantise_immediate(distance, low, high))
+        vector = self._index(self._vectors, requantise_operand(bias, shift))
+        return Vector(operation, main, vector, requantise_bounds(low, high))
+
+    def _add_bias(self, bias: Int32Array) -> list[Step]:
+        steps = self._add(Accumulator.MAIN, bias)
+        self.widen(bias.astype(np.int64), bias.astype(np.int64))
+        return steps
 
     def _set(self, low: Bounds, high: Bounds) -> None:
         # A sum that may wrap can have any value. It is still exact, but its bounds are unknown.
@@ -155,6 +191,12 @@ class EpilogueBuilder:
         if self._high.max() > high:
             steps.append(Immediate(AluOp.MIN, Accumulator.MAIN, high))
         return steps
+
+
+def _fits_requantise(bias: Int32Array, shift: Int32Array) -> bool:
+    most = 1 << (REQUANTISE_CONSTANT_BITS - 1)
+    fits = (bias >= -most) & (bias < most) & (shift <= LONGEST_REQUANTISE_SHIFT)
+    return bool(fits.all())
 
 
 def _leaky_bounds(leaky: Leaky, low: Bounds, high: Bounds) -> tuple[Bounds, Bounds]:

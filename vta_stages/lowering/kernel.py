@@ -172,11 +172,15 @@ class Immediate:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """``target = op(target, vectors[vector])`` with one operand per channel."""
+    """``target = op(target, vectors[vector])`` with one operand per channel.
+
+    ``bounds`` is the immediate of a REQUANTISE, 0 for other operations.
+    """
 
     op: AluOp
     target: Accumulator
     vector: int
+    bounds: int = 0
 
 
 @dataclass(frozen=True, slots=True)

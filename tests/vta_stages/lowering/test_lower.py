@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from compiler_support import STOCK, conv, epilogue, tensor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vta_stages.isa.instructions import AluOp
-from vta_stages.layers.records import Conv, Sum, Term
+from vta_stages.accelerator import Accelerator
+from vta_stages.isa.instructions import AluOp, requantise_bounds, requantise_immediate
+from vta_stages.layers.records import Conv, Layer, Sum, Term
 from vta_stages.lowering.axis_maps import clamped_axis, conv_axis, transposed_axis
 from vta_stages.lowering.bias_weights import bias_input, bias_weights, largest_bias
-from vta_stages.lowering.kernel import AddBias, Immediate, Vector
+from vta_stages.lowering.kernel import (
+    Accumulate,
+    Accumulator,
+    AddBias,
+    FoldWindows,
+    Immediate,
+    Reset,
+    Step,
+    Vector,
+)
 from vta_stages.lowering.lower import lower
 from vta_stages.lowering.terms import plan_terms
 
@@ -124,6 +136,58 @@ def test_a_bias_is_a_product_and_equal_shifts_are_immediate() -> None:
     assert any(isinstance(step, AddBias) for step in kernel.steps)
     assert any(isinstance(step, Vector) and step.op is AluOp.SHR for step in kernel.steps)
     np.testing.assert_array_equal(kernel.biases[0], layer.epilogue.bias)
+
+
+EXTENDED = Accelerator(extensions=("requantise",))
+
+
+def passes(layer: Layer, accelerator: Accelerator = EXTENDED) -> list[Step]:
+    """Return the steps of a layer after its products."""
+    steps = lower(layer, accelerator).steps
+    return [step for step in steps if not isinstance(step, Reset | Accumulate | FoldWindows)]
+
+
+def test_requantise_replaces_bias_shift_and_clips() -> None:
+    layer = conv(np.random.default_rng(0), "c", tensor("x", 16, 4, 4), 16, 3, pad=1, low=0, high=6)
+    kernel = lower(layer, EXTENDED)
+    bounds = requantise_bounds(0, 6)
+    assert passes(layer) == [Vector(AluOp.REQUANTISE, Accumulator.MAIN, 0, bounds)]
+    assert len(passes(layer, STOCK)) == 4
+    lanes = kernel.vectors[0]
+    np.testing.assert_array_equal(lanes >> 5, layer.epilogue.bias)
+    np.testing.assert_array_equal(lanes & 31, layer.epilogue.shift)
+    assert not len(kernel.biases)
+
+
+def test_requantise_needs_no_vector_without_a_bias_and_with_one_shift() -> None:
+    layer = conv(np.random.default_rng(0), "c", tensor("x", 16, 4, 4), 16, 3, pad=1)
+    none = np.zeros(16, np.int32)
+    uniform = replace(layer.epilogue, bias=none, shift=none + 21)
+    whole = replace(layer, epilogue=uniform)
+    immediate = requantise_immediate(21, -128, 127)
+    assert passes(whole) in ([], [Immediate(AluOp.REQUANTISE, Accumulator.MAIN, immediate)])
+    assert not len(lower(whole, EXTENDED).vectors)
+
+
+def test_a_bias_that_is_too_large_for_requantise_keeps_its_passes() -> None:
+    layer = conv(np.random.default_rng(0), "c", tensor("x", 16, 4, 4), 16, 3, pad=1)
+    for bias, fits in ((-(1 << 26), True), ((1 << 26) - 1, True), (1 << 26, False)):
+        large = replace(layer.epilogue, bias=np.full(16, bias, np.int32))
+        found = passes(replace(layer, epilogue=large))
+        assert (AluOp.REQUANTISE in [getattr(step, "op", None) for step in found]) == fits
+
+
+def test_a_single_pass_is_not_replaced() -> None:
+    rng = np.random.default_rng(0)
+    copy = Sum(
+        name="copy",
+        output=tensor("y", 16, 4, 4),
+        terms=(Term(tensor=tensor("x", 16, 4, 4), factor=np.ones(16, np.int32)),),
+        epilogue=replace(
+            epilogue(rng, 16, shift=0, low=0, per_channel=False), bias=np.zeros(16, np.int32)
+        ),
+    )
+    assert passes(copy) == passes(copy, STOCK) == [Immediate(AluOp.MAX, Accumulator.MAIN, 0)]
 
 
 @pytest.mark.parametrize(
