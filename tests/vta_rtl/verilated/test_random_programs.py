@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from needs import BUILD
 from numpy.typing import NDArray
 from random_programs.comparison import MOST_CYCLES, compare, expected_dram
 from random_programs.coverage import Coverage
@@ -21,7 +22,7 @@ from random_programs.timings import ORDERS
 
 from vta_rtl.verilated.device import VerilatedDevice
 from vta_stages.isa.instruction_buffer import encode
-from vta_stages.isa.instructions import Finish, Module, Store, Token
+from vta_stages.isa.instructions import EXTENSIONS, Alu, Finish, Module, Store, Token
 
 pytestmark = pytest.mark.sim
 
@@ -42,6 +43,20 @@ def test_every_order_leaves_the_bytes_of_the_simulator(
         pairs += outcome.open_pairs
         both += outcome.pairs_seen_both_ways
     assert both > 0.1 * pairs > 100
+
+
+def test_extensions_leave_the_bytes_of_the_simulator() -> None:
+    machine = MACHINES["extended-0.0.1"]
+    ran = dict.fromkeys(EXTENSIONS, 0)
+    with machine.open(BUILD / "vta_rtl") as device:
+        for seed in range(PROGRAMS):
+            program = random_program(machine.accelerator, seed)
+            outcome = compare(program, device, machine.bus_bytes)
+            assert not outcome.difference, f"seed {seed}: {outcome.difference}"
+            for each in program.instructions:
+                if isinstance(each, Alu) and each.alu_opcode in ran:
+                    ran[each.alu_opcode] += 1
+    assert min(ran.values()) > PROGRAMS / 4
 
 
 def without_waits_for_loads(program: RandomProgram) -> NDArray[np.uint64]:
