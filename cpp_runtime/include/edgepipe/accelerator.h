@@ -60,6 +60,9 @@ struct Accelerator {
     return (extensions & static_cast<std::uint32_t>(extension)) != 0;
   }
 
+  /// Their names, as in an accelerator's JSON, with commas. Allocates.
+  [[nodiscard]] std::string extension_names() const;
+
   // Bytes of one element of each memory type.
   [[nodiscard]] std::uint32_t uop_bytes() const { return 4; }
   [[nodiscard]] std::uint32_t inp_bytes() const { return batch * block_in; }

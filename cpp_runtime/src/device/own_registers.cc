@@ -53,6 +53,9 @@ std::uint32_t configuration_hash(const Accelerator& accelerator, std::uint32_t b
     text += " load " + std::to_string(accelerator.load_queue_depth);
   }
   if (accelerator.uop_index_bits != 0) text += " uop " + std::to_string(accelerator.uop_index_bits);
+  if (const std::string names = accelerator.extension_names(); !names.empty()) {
+    text += " extensions " + names;
+  }
   std::uint32_t hash = 0x811C'9DC5;
   for (const char letter : text) hash = (hash ^ static_cast<std::uint8_t>(letter)) * 0x0100'0193;
   return hash;
@@ -130,7 +133,8 @@ Status OwnRegisters::abort() {
   // Also if it is idle: a start that waits is dropped.
   registers_.write(own::kCommand, own::kCommandAbort);
   const Clock::time_point deadline = Clock::now() + kAbortPatience;
-  while (!idle()) {
+  // Emulated registers show a command until it has been taken.
+  while (registers_.read(own::kCommand) != 0 || !idle()) {
     if (Clock::now() > deadline) {
       return {Code::kDeadline, "the program could not be aborted within a second"};
     }

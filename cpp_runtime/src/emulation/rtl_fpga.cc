@@ -10,8 +10,18 @@ namespace edgepipe {
 
 namespace own = vta::own;
 
-// The driver starts a program with the first register, after it has written all others.
-static_assert(own::kRegisters[0].offset == vta::kFetch + vta::kControl);
+namespace {
+
+consteval std::size_t index_of(std::uint32_t offset) {
+  std::size_t index = 0;
+  while (own::kRegisters[index].offset != offset) ++index;
+  return index;
+}
+
+constexpr std::size_t kStart = index_of(vta::kFetch + vta::kControl);
+constexpr std::size_t kCommand = index_of(own::kCommand);
+
+}  // namespace
 
 RtlFpga::RtlFpga(RtlCore& core, std::span<std::byte> registers, InterruptLine& interrupt,
                  Options options)
@@ -43,13 +53,18 @@ Result<bool> RtlFpga::step() {
   return worked;
 }
 
-/// The start comes last, and takes only what was written before it.
+/// The start comes after what was written before it. A command comes last: a driver that gives one
+/// waits until it has been taken, so a start beside it was written first.
 bool RtlFpga::take_writes() {
-  const bool starts = load(own::kRegisters[0].offset) != copies_[0];
-  bool took = starts;
-  for (std::size_t index = 1; index < kCount; ++index) took = take_write(index) || took;
-  if (starts && take_write(0)) ++runs_;
-  return took;
+  const bool commands = load(own::kCommand) != copies_[kCommand];
+  const bool starts = load(vta::kFetch + vta::kControl) != copies_[kStart];
+  bool took = false;
+  for (std::size_t index = 0; index < kCount; ++index) {
+    if (index != kStart && index != kCommand) took = take_write(index) || took;
+  }
+  if (starts && take_write(kStart)) ++runs_;
+  if (commands) take_write(kCommand);
+  return took || starts || commands;
 }
 
 /// Whether the driver has written the register. What it wrote to a status register is undone.

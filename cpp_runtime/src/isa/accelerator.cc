@@ -41,9 +41,10 @@ constexpr std::array<std::pair<std::string_view, Implementation>, 3> kImplementa
 }};
 
 constexpr const char* kExtensions = "extensions";
+// In the order of their names, in which the hash of a configuration has them.
 constexpr std::array<std::pair<std::string_view, Extension>, 2> kExtensionNames{{
-    {"requantise", Extension::kRequantise},
     {"multiply", Extension::kMultiply},
+    {"requantise", Extension::kRequantise},
 }};
 
 /// The set that a list of names describes; none if there is another name or value in it.
@@ -107,6 +108,14 @@ std::string Accelerator::configuration() const {
   return std::to_string(batch) + "x" + std::to_string(block_in) + "_i8w8a32_" +
          std::to_string(uop_buffer_bytes_log2) + "_" + std::to_string(inp_buffer_bytes_log2) + "_" +
          std::to_string(wgt_buffer_bytes_log2) + "_" + std::to_string(acc_buffer_bytes_log2);
+}
+
+std::string Accelerator::extension_names() const {
+  std::string names;
+  for (const auto& [name, extension] : kExtensionNames) {
+    if (has(extension)) names += (names.empty() ? "" : ",") + std::string(name);
+  }
+  return names;
 }
 
 Status Accelerator::validate() const {

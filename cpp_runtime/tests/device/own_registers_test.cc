@@ -59,6 +59,10 @@ TEST(ConfigurationHashTest, IsThatOfTheHardware) {
   EXPECT_EQ(configuration_hash({}, 16), 0x35AC0F86u);
   EXPECT_NE(configuration_hash({.load_queue_depth = 128}, 16), configuration_hash({}, 16));
   EXPECT_NE(configuration_hash({.uop_index_bits = 13}, 16), configuration_hash({}, 16));
+  Accelerator extended;
+  extended.extensions = static_cast<std::uint32_t>(Extension::kRequantise) |
+                        static_cast<std::uint32_t>(Extension::kMultiply);
+  EXPECT_EQ(configuration_hash(extended, 16), 0xDF91E0D3u);
 }
 
 TEST_F(OwnRegistersTest, APublishedBitstreamHasNone) {

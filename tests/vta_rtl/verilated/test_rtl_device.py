@@ -42,7 +42,7 @@ def test_a_library_of_another_revision_is_refused(bundle: Path, libraries: dict[
 def test_a_run_that_takes_too_long_is_aborted_and_its_cycles_are_reported(
     bundle: Path, libraries: dict[str, Path]
 ) -> None:
-    ran = run(bundle, f"rtl:{libraries['0.0.1']}", "--golden", "--device-timeout", "0.0001")
+    ran = run(bundle, f"rtl:{libraries['0.0.1']}", "--golden", "--device-timeout", "0.001")
     assert ran.returncode != 0
     assert "; nothing of the program is left in the accelerator" in ran.stderr
     assert " cycles, fetch busy " in ran.stderr
