@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -330,9 +330,9 @@ def _accelerator(source: _Json) -> Accelerator:
     names = {field.name for field in dataclasses.fields(Accelerator)}
     names -= OPTIONAL.keys() - source.content.keys()
     source.expect_keys(names)
-    kinds = {"revision": str, "implementation": str, "extensions": list}
-    values = {name: source.value(name, kinds.get(name, int)) for name in names}
-    return Accelerator(**values)  # type: ignore[arg-type]
+    kinds: dict[str, type] = {"revision": str, "implementation": str, "extensions": list}
+    values: dict[str, Any] = {name: source.value(name, kinds.get(name, int)) for name in names}
+    return Accelerator(**values)
 
 
 def _region(source: _Json) -> Region:

@@ -13,7 +13,10 @@ from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.instructions import AluOp, Opcode, alu_operations
 
-_EXTENSIONS = {AluOp.REQUANTISE: Requantiser, AluOp.MULTIPLY: Multiplier}
+_EXTENSIONS: dict[AluOp, type[Requantiser | Multiplier]] = {
+    AluOp.REQUANTISE: Requantiser,
+    AluOp.MULTIPLY: Multiplier,
+}
 
 
 class ExtendedAlu(wiring.Component):

@@ -201,8 +201,10 @@ def _known_operations(accelerator: Accelerator) -> set[int]:
 
 def _check_extensions(accelerator: Accelerator, values: Column, positions: Column) -> None:
     for operation, extension in EXTENSIONS.items():
-        lacking = np.flatnonzero(values == operation) if not accelerator.has(extension) else ()
-        if len(lacking):
+        if accelerator.has(extension):
+            continue
+        lacking = np.flatnonzero(values == operation)
+        if lacking.size:
             has = ", ".join(accelerator.extensions) or "none"
             raise EncodingError(
                 f"instruction {int(positions[lacking[0]])} (ALU): {operation.name} needs the "
