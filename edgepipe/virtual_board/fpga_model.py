@@ -47,7 +47,7 @@ class FpgaOptions:
         if self.rtl is not None and (self.faults or self.timing is not None):
             raise VirtualBoardError(
                 "FPGA model: an RTL library has no faults and no timing but its own",
-                hint="leave out --fault and --timed, or the library",
+                hint="name either the library, or faults and timing",
             )
         for fault in self.faults:
             if not re.fullmatch(rf"({'|'.join(FAULTS)})=[1-9][0-9]*", fault):

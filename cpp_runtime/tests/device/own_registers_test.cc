@@ -84,6 +84,8 @@ TEST_F(OwnRegistersTest, AnotherAcceleratorIsRefusedWithWhatIsExpected) {
   EXPECT_THAT(status.message(),
               AllOf(HasSubstr("another accelerator (hash 0x1234)"),
                     HasSubstr("expected 1x16_i8w8a32_15_15_18_17 with queues of 512 commands")));
+  EXPECT_EQ(status.hint(),
+            "name the accelerator in the board's file as the bitstream has it, then build again");
 }
 
 TEST_F(OwnRegistersTest, AnotherRevisionIsRefused) {
@@ -94,8 +96,9 @@ TEST_F(OwnRegistersTest, AnotherRevisionIsRefused) {
 
 TEST_F(OwnRegistersTest, ANewerMapIsRefused) {
   registers_.values[own::kRevision] = 9U << 24 | 1;
-  EXPECT_THAT(OwnRegisters::find(registers_, {}).status().message(),
-              HasSubstr("map of registers has version 9, expected 1"));
+  const Status status = OwnRegisters::find(registers_, {}).status();
+  EXPECT_THAT(status.message(), HasSubstr("map of registers has version 9, expected 1"));
+  EXPECT_EQ(status.hint(), "use the edgepipe that the bitstream was made with, or a newer one");
 }
 
 TEST_F(OwnRegistersTest, PreparingSetsTheWindowAndLowersTheInterrupt) {

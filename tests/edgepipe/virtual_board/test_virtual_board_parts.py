@@ -107,8 +107,9 @@ def test_unknown_faults_are_refused(fault):
 
 @pytest.mark.parametrize("options", [{"faults": ("hang=3",)}, {"timing": CostModel()}])
 def test_hardware_has_no_faults_and_no_other_timing(options):
-    with pytest.raises(VirtualBoardError, match="has no faults and no timing but its own"):
+    with pytest.raises(VirtualBoardError, match="has no faults and no timing but its own") as e:
         FpgaOptions(accelerator=Accelerator(), rtl=Path("lib.so"), **options)
+    assert e.value.hint == "name either the library, or faults and timing"
 
 
 def test_model_is_told_the_library_of_hardware_and_later_commands_know_it(tmp_path):

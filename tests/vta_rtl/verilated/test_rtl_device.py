@@ -49,13 +49,18 @@ def test_a_run_that_takes_too_long_is_aborted_and_its_cycles_are_reported(
 
 
 @pytest.mark.parametrize(
-    ("library", "said"),
+    ("library", "said", "hint"),
     [
-        ("gone.so", "RTL library gone.so: cannot be loaded"),
-        (str(BUILD / "host/lib/libedgepipe_c.so"), "lacks functions of a Verilated accelerator"),
+        (Path("gone.so"), "RTL library gone.so: cannot be loaded", ""),
+        (
+            BUILD / "host/lib/libedgepipe_c.so",
+            "lacks functions of a Verilated accelerator",
+            "hint: build it with vta_rtl.verilated.driver_library",
+        ),
     ],
 )
-def test_another_library_is_refused(bundle: Path, library: str, said: str) -> None:
+def test_another_library_is_refused(bundle: Path, library: Path, said: str, hint: str) -> None:
     ran = run(bundle, f"rtl:{library}", "--golden")
     assert ran.returncode != 0
     assert said in ran.stderr
+    assert hint in ran.stderr
