@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from levels import long
 from needs import built, emulated
 
 from bench import models
@@ -28,12 +29,6 @@ from edgepipe.partition.operators import match_operators
 from edgepipe.quantize.quantizer import QuantizedNetwork, quantize
 from edgepipe.recipe import BuildOptions, build_bundle
 from edgepipe.tvm_adapter import run_module
-
-
-def long(*values: object) -> object:
-    """Return the parameters of a test that only `make test-networks` runs."""
-    return pytest.param(*values, marks=pytest.mark.networks)
-
 
 BOARDS = {"aarch64": "ultra96", "armhf": "pynq-z2"}
 
@@ -138,7 +133,7 @@ def assert_pipeline_equals_reference(path, ref):
     ("name", "placement", "kinds"),
     [
         ("fmnist_resnet8", "default", ["arm", "vta", "arm"]),
-        ("mobilenetv2_imagenet", "default", ["arm", "vta"] * 6 + ["arm"]),
+        long("mobilenetv2_imagenet", "default", ["arm", "vta"] * 6 + ["arm"]),
         long("mobilenetv2_imagenet", "rule", ["arm", "vta"] * 15 + ["arm"]),
         long("mobilenetv2_imagenet", "vta", ["arm", "vta", "arm"]),
         ("nanodet_g_coco_416", "default", ["arm", "vta", "arm"]),
@@ -163,7 +158,7 @@ def test_host_kernels_give_the_bits_of_integer_relax(name, reference, bundle):
     ("name", "placement"),
     [
         ("fmnist_resnet8", "default"),
-        ("nanodet_g_coco_416", "default"),
+        long("nanodet_g_coco_416", "default"),
         long("mobilenetv2_imagenet", "default"),
         ("fmnist_resnet8", "arm"),
         long("mobilenetv2_imagenet", "arm"),

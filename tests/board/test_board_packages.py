@@ -98,7 +98,8 @@ def there(board, paths):
     return must(board, command).split()
 
 
-@pytest.mark.parametrize("layout", ["debian", pytest.param("pynq", marks=pytest.mark.systems)])
+@pytest.mark.systems
+@pytest.mark.parametrize("layout", ["debian", "pynq"])
 def test_apt_installs_upgrades_removes_and_purges(board, architecture, layout):
     if layout == "pynq":
         must(board, PYNQ)

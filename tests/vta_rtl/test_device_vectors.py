@@ -1,4 +1,8 @@
-"""The hardware leaves DRAM as the recorded vectors say."""
+"""The hardware leaves DRAM as the recorded vectors say.
+
+Amaranth's simulator takes half a minute for twelve of the 36 vectors of a revision. Verilator runs
+all of them, in ``verilated/test_verilated_device.py``.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from vta_rtl.device import VtaDevice
 from vta_stages.accelerator import Accelerator
 
 VECTORS = Path(__file__).parents[1] / "data" / "vta_vectors"
+EVERY = 3
 MOST_CYCLES = 20_000
 """Several times what the longest vector takes."""
 
@@ -37,7 +42,7 @@ def test_recorded_vectors_give_the_recorded_bytes(
     )
 
     async def run(ctx: SimulatorContext) -> None:
-        for file in files:  # one after the other, on what the one before left in the buffers
+        for file in files[::EVERY]:  # each on what the one before left in the buffers
             vector = np.load(file)
             before = vector["dram_before"]
             address = -(-len(before) // 16) * 16

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from emulated_stage import run_emulated
+from levels import long
 
 from bench import models
 from edgepipe import description
@@ -16,11 +17,6 @@ pytestmark = pytest.mark.models
 
 # Ranges do not matter for bit equality: networks are calibrated on noise.
 RESNET, MOBILENET, NANODET = "fmnist_resnet8", "mobilenetv2_imagenet", "nanodet_g_coco_416"
-
-
-def long(name: str) -> object:
-    """Return the parameter of a test that only `make test-networks` runs."""
-    return pytest.param(name, marks=pytest.mark.networks)
 
 
 def noise(preprocess, count):

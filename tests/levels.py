@@ -1,0 +1,17 @@
+"""Which cases of a test `make test` runs, and which it leaves to `make test-networks`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+
+def long(*values: object) -> object:
+    """Return the parameters of a test that only `make test-networks` runs."""
+    return pytest.param(*values, marks=pytest.mark.networks)
+
+
+def every(number: int, cases: Iterable[object]) -> list[object]:
+    """Return cases of which `make test` runs the first of each ``number``."""
+    return [case if n % number == 0 else long(case) for n, case in enumerate(cases)]
