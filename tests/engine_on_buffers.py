@@ -86,6 +86,23 @@ def requantised(
     return np.minimum(np.maximum(total // 2**distance, signed_low), high)
 
 
+def leaked(
+    acc: NDArray[np.int64], operand: NDArray[np.int64], imm: int, *, use_imm: bool
+) -> NDArray[np.int64]:
+    """Return what a LEAKY makes of an accumulator element, from the bits of its operands."""
+
+    def int32(values: NDArray[np.int64]) -> NDArray[np.int64]:
+        return (values + 2**31) % 2**32 - 2**31
+
+    branch = int32(acc + (0 if use_imm else operand)) // 2 ** (imm % 8)
+    value = int32(acc + branch) if imm // 8 % 2 else acc
+    return np.maximum(value, branch // 2 ** (imm // 16 % 8))
+
+
+_WITH_BITS = {AluOp.REQUANTISE: requantised, AluOp.LEAKY: leaked}
+"""The operations whose immediate is more than an operand."""
+
+
 def run_in_numpy(a: Accelerator, contents: Contents, instructions: Instructions) -> Contents:
     """Return what the buffers hold after instructions whose steps run one by one."""
     after = Contents(
@@ -100,8 +117,8 @@ def run_in_numpy(a: Accelerator, contents: Contents, instructions: Instructions)
                     old = after.acc[dst].astype(np.int64)
                     if isinstance(i, Alu):
                         operand = np.int64(i.imm) if i.use_imm else after.acc[src].astype(np.int64)
-                        if i.alu_opcode is AluOp.REQUANTISE:
-                            new = requantised(old, operand, i.imm, use_imm=i.use_imm)
+                        if i.alu_opcode in _WITH_BITS:
+                            new = _WITH_BITS[i.alu_opcode](old, operand, i.imm, use_imm=i.use_imm)
                         else:
                             new = _OPERATIONS[i.alu_opcode](old, operand)
                     elif i.reset:

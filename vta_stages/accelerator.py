@@ -24,6 +24,7 @@ class Extension(StrEnum):
 
     REQUANTISE = "requantise"
     MULTIPLY = "multiply"
+    LEAKY = "leaky"
 
 
 _MOST_UOP_INDEX_BITS = 13  # two indices and the loops share a word

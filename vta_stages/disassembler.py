@@ -34,6 +34,7 @@ from vta_stages.isa.instructions import (
     Opcode,
     Store,
     Token,
+    leaky_parts,
     requantise_parts,
 )
 from vta_stages.printable import printable
@@ -131,6 +132,10 @@ class Listing:
         if alu.alu_opcode is AluOp.REQUANTISE:
             shift, low, high = requantise_parts(alu.imm, use_imm=alu.use_imm)
             operand = f"{shift if alu.use_imm else 'acc'} clip {low}:{high}"
+        elif alu.alu_opcode is AluOp.LEAKY:
+            first, second, adds = leaky_parts(alu.imm)
+            offset = "0" if alu.use_imm else "acc"
+            operand = f"{offset} shifts {first}{' add' if adds else ''} {second}"
         reset = " reset" if alu.reset else ""
         return f"alu{reset} {alu.alu_opcode.name.lower()} acc, {operand}, {_loops(alu, factors)}"
 

@@ -44,6 +44,8 @@ _LOADED = (MemoryType.INP, MemoryType.WGT, MemoryType.ACC)
 _MOST_STEPS = 200  # of a GEMM or ALU instruction
 _IMMEDIATES = (0, 1, -1, 15, 16, -16, -17, 31, 127, -128, 0x7FFF, -0x8000)
 _BOUNDS = ((-128, 127), (0, 127), (0, 6), (-5, 100), (5, -100))
+_BITS_IN_IMM = (AluOp.REQUANTISE, AluOp.LEAKY)
+"""Operations that read the immediate beside a vector, too."""
 _NO_STEPS = (
     {"uop_bgn": 0, "uop_end": 1, "iter_out": 0},
     {"uop_bgn": 0, "uop_end": 1, "iter_in": 0},
@@ -282,7 +284,7 @@ class _Generator:
         if operation is AluOp.REQUANTISE and draw.random() < 0.7:
             low, high = draw.choice(_BOUNDS)
             imm = requantise_bounds(low | draw.randint(0, 31) if use_imm else low, high)
-        elif not use_imm and operation is not AluOp.REQUANTISE and draw.random() >= 0.3:
+        elif not use_imm and operation not in _BITS_IN_IMM and draw.random() >= 0.3:
             imm = 0
         instruction = Alu(
             alu_opcode=operation,

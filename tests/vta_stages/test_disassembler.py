@@ -86,6 +86,12 @@ def padded(memory_type: isa.MemoryType) -> isa.Load:
         ),
         (
             "0.0.1",
+            isa.Alu(alu_opcode=isa.AluOp.LEAKY, uop_bgn=0, uop_end=1,
+                    imm=isa.leaky_immediate(2, 1, adds=True)),
+            "compute alu leaky acc, acc shifts 2 add 1, uops 0:1",
+        ),
+        (
+            "0.0.1",
             isa.Finish(pop_next=True, push_prev=True),
             "compute finish; pop store, push load",
         ),

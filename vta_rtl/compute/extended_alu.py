@@ -6,6 +6,7 @@ from amaranth.hdl import Cat, Module, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from vta_rtl.compute.leaky_relu import LeakyRelu
 from vta_rtl.compute.multiplier import Multiplier
 from vta_rtl.compute.requantiser import Requantiser
 from vta_rtl.compute.vector_alu import VectorAlu
@@ -13,9 +14,10 @@ from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.instructions import AluOp, Opcode, alu_operations
 
-_EXTENSIONS: dict[AluOp, type[Requantiser | Multiplier]] = {
+_EXTENSIONS: dict[AluOp, type[Requantiser | Multiplier | LeakyRelu]] = {
     AluOp.REQUANTISE: Requantiser,
     AluOp.MULTIPLY: Multiplier,
+    AluOp.LEAKY: LeakyRelu,
 }
 
 

@@ -64,6 +64,11 @@ OPERATIONS = {
         "distance is in bits 4:0 of `imm`, and these bits of the lower bound are 0. The sum wraps"
     ),
     AluOp.MULTIPLY: "multiplies the low 16 bits of both operands, signed",
+    AluOp.LEAKY: (
+        "makes `max(v, t >> second)` of an accumulator `v`: `t` is `(v + offset) >> first`, and is "
+        "added to `v` if bit 3 of `imm` is set. `first` is in bits 2:0 of `imm`, `second` in bits "
+        "6:4, and a lane of `src` is the offset, or 0 with `use_imm`. The sums wrap"
+    ),
 }
 """What the operations of extensions do."""
 

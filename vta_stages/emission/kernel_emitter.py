@@ -159,7 +159,7 @@ class KernelEmitter:
             return
         self._buffer.alu(
             step.op, begin, begin + len(dst), imm=step.imm if isinstance(step, Immediate) else None,
-            bounds=step.bounds if isinstance(step, Vector) else 0,
+            vector_imm=step.imm if isinstance(step, Vector) else 0,
             iter_out=loops[0], iter_in=loops[1], dst_factors=dst_factors, src_factors=src_factors,
         )  # fmt: skip
 

@@ -131,7 +131,7 @@ class InstructionBuffer:
         uop_end: int,
         *,
         imm: int | None = None,
-        bounds: int = 0,
+        vector_imm: int = 0,
         iter_out: int = 1,
         iter_in: int = 1,
         dst_factors: tuple[int, int] = (0, 0),
@@ -140,10 +140,10 @@ class InstructionBuffer:
     ) -> int:
         """Append an Alu; without ``imm`` the operand is ``acc[src]``.
 
-        ``bounds`` is the immediate of a REQUANTISE by ``acc[src]``.
+        ``vector_imm`` is the immediate that a REQUANTISE or LEAKY has beside ``acc[src]``.
         """
         loops = (0, uop_bgn, uop_end, iter_out, iter_in)
-        operand = (alu_opcode, imm is not None, bounds if imm is None else imm)
+        operand = (alu_opcode, imm is not None, vector_imm if imm is None else imm)
         values = (*loops, *dst_factors, *src_factors, *operand)
         return self._append(Opcode.ALU, values, tokens, NO_REGION)
 

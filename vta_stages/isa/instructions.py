@@ -52,10 +52,15 @@ class AluOp(IntEnum):
     SHR = 3
     REQUANTISE = 4
     MULTIPLY = 5
+    LEAKY = 7
 
 
 EXTENSIONS: Mapping[AluOp, Extension] = MappingProxyType(
-    {AluOp.REQUANTISE: Extension.REQUANTISE, AluOp.MULTIPLY: Extension.MULTIPLY}
+    {
+        AluOp.REQUANTISE: Extension.REQUANTISE,
+        AluOp.MULTIPLY: Extension.MULTIPLY,
+        AluOp.LEAKY: Extension.LEAKY,
+    }
 )
 """The extension that an operation needs."""
 
@@ -174,6 +179,10 @@ class Alu(LoopedInstruction):
     :func:`requantise_operand` and :func:`requantise_bounds` encode them. With ``use_imm`` it adds
     nothing, and the immediate has distance and bounds. MULTIPLY takes the low 16 bits of both
     operands as signed numbers; their product has 32 bits.
+
+    LEAKY is a leaky ReLU in shifts: with ``v = acc[dst]`` and an offset ``acc[src]``, or 0 with
+    ``use_imm``, ``t = (v + offset) >> first``; ``v += t`` if the immediate says so; and the result
+    is ``max(v, t >> second)``. :func:`leaky_immediate` encodes both shifts. Sums wrap.
     """
 
     alu_opcode: AluOp
@@ -255,6 +264,25 @@ def requantise_immediate(shift: int, low: int, high: int) -> int:
     ``low`` is a multiple of 32, as -128 and 0 are: the distance is where its low bits would be.
     """
     return requantise_bounds(low | shift, high)
+
+
+LONGEST_LEAKY_SHIFT = 7
+"""The longest of each of the two shifts of a LEAKY, in bits."""
+
+_LEAKY_SUM = 1 << 3
+_SECOND_LEAKY_SHIFT = 4
+
+
+def leaky_immediate(first: int, second: int, *, adds: bool) -> int:
+    """Return the immediate of a LEAKY: bits 2:0 are the first shift, bit 3 says that the value
+    gets what it shifts, and bits 6:4 are the second shift. The hardware ignores the others."""
+    return first | _LEAKY_SUM * adds | second << _SECOND_LEAKY_SHIFT
+
+
+def leaky_parts(imm: int) -> tuple[int, int, bool]:
+    """Return the first shift, the second, and whether there is a sum, of a LEAKY's immediate."""
+    second = (imm >> _SECOND_LEAKY_SHIFT) & LONGEST_LEAKY_SHIFT
+    return imm & LONGEST_LEAKY_SHIFT, second, bool(imm & _LEAKY_SUM)
 
 
 def element_bytes(accelerator: Accelerator, memory_type: MemoryType) -> int:

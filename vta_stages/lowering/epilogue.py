@@ -2,7 +2,8 @@
 
 Every pass of the vector unit costs two cycles per accumulator entry. Therefore the bounds of the
 accumulator are tracked per channel, and clips that can never take effect are left out. An
-accelerator with the extension REQUANTISE does bias, shift and clips in one pass.
+accelerator with the extension REQUANTISE does bias, shift and clips in one pass, with LEAKY a
+leaky ReLU.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from numpy.typing import NDArray
 
 from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.isa.instructions import (
+    LONGEST_LEAKY_SHIFT,
     LONGEST_REQUANTISE_SHIFT,
     REQUANTISE_CONSTANT_BITS,
     AluOp,
+    leaky_immediate,
     requantise_bounds,
     requantise_immediate,
     requantise_operand,
@@ -59,6 +62,7 @@ class EpilogueBuilder:
         self._vectors: list[Int32Array] = []
         self._biases: list[Int32Array] = []
         self._requantises = accelerator.has(Extension.REQUANTISE)
+        self._leaks = accelerator.has(Extension.LEAKY)
         self._largest = largest_bias(accelerator.block_out)
         # The weights of biases stay in the weight buffer and may take a small part of it.
         blocks = self._lanes // accelerator.block_out
@@ -159,6 +163,13 @@ class EpilogueBuilder:
 
     def _leaky(self, leaky: Leaky) -> list[Step]:
         main, temp = Accumulator.MAIN, Accumulator.TEMP
+        immediate = _leaky_at_once(leaky) if self._leaks else None
+        if immediate is not None:
+            self._set(*_leaky_bounds(leaky, self._low, self._high))
+            if not leaky.offset.any():
+                return [Immediate(AluOp.LEAKY, main, immediate)]
+            vector = self._index(self._vectors, leaky.offset)
+            return [Vector(AluOp.LEAKY, main, vector, immediate)]
         steps: list[Step] = [Reset(temp), Combine(AluOp.ADD, temp)]
         steps += self._add(temp, leaky.offset)
         for shift, sum_ in leaky.steps:
@@ -197,6 +208,21 @@ def _fits_requantise(bias: Int32Array, shift: Int32Array) -> bool:
     most = 1 << (REQUANTISE_CONSTANT_BITS - 1)
     fits = (bias >= -most) & (bias < most) & (shift <= LONGEST_REQUANTISE_SHIFT)
     return bool(fits.all())
+
+
+def _leaky_at_once(leaky: Leaky) -> int | None:
+    """Return the immediate of one LEAKY that does these steps; None if there is none."""
+    match leaky.steps:
+        case ((shift, LeakySum.NOTHING),):
+            first, adds = min(shift, LONGEST_LEAKY_SHIFT), False
+            second = shift - first
+        case ((first, LeakySum.TO_VALUE), (second, LeakySum.NOTHING)):
+            adds = True
+        case _:
+            return None
+    if max(first, second) > LONGEST_LEAKY_SHIFT:
+        return None
+    return leaky_immediate(first, second, adds=adds)
 
 
 def _leaky_bounds(leaky: Leaky, low: Bounds, high: Bounds) -> tuple[Bounds, Bounds]:

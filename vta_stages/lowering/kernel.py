@@ -174,13 +174,13 @@ class Immediate:
 class Vector:
     """``target = op(target, vectors[vector])`` with one operand per channel.
 
-    ``bounds`` is the immediate of a REQUANTISE, 0 for other operations.
+    ``imm`` is what a REQUANTISE or LEAKY has beside them, 0 for other operations.
     """
 
     op: AluOp
     target: Accumulator
     vector: int
-    bounds: int = 0
+    imm: int = 0
 
 
 @dataclass(frozen=True, slots=True)

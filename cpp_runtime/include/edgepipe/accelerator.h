@@ -31,6 +31,7 @@ enum class Implementation {
 enum class Extension : std::uint32_t {
   kRequantise = 1U << 0,  // an ALU operation that adds, shifts and clips
   kMultiply = 1U << 1,    // an ALU operation that multiplies
+  kLeaky = 1U << 3,       // an ALU operation that does a leaky ReLU
 };
 
 /// The memory types of LOAD and STORE, numbered as in the encoding.

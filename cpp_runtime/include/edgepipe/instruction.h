@@ -27,14 +27,17 @@ enum class Opcode : std::uint32_t { kLoad = 0, kStore = 1, kGemm = 2, kFinish = 
 /// is an arithmetic shift. The others after it are extensions: kRequantise adds operand >> 5 (0 for
 /// an immediate), shifts right by operand & 31 and clips to int8s in the immediate: the low one in
 /// bits 7:0, or without an acc[src] in bits 7:5 with zeros below them, the high one in bits 15:8.
-/// kMultiply multiplies the low 16 bits of both, signed.
+/// kMultiply multiplies the low 16 bits of both, signed. kLeaky makes max(v, t >> second) of
+/// v = acc[dst]: t is (v + operand) >> first, with the operand 0 for an immediate, and is added to v
+/// if bit 3 of the immediate is set; first is in its bits 2:0, second in its bits 6:4.
 enum class AluOp : std::uint32_t {
   kMin = 0,
   kMax = 1,
   kAdd = 2,
   kShr = 3,
   kRequantise = 4,
-  kMultiply = 5
+  kMultiply = 5,
+  kLeaky = 7
 };
 
 /// The extension that an ALU operation needs, none if every accelerator has it.

@@ -42,7 +42,8 @@ constexpr std::array<std::pair<std::string_view, Implementation>, 3> kImplementa
 
 constexpr const char* kExtensions = "extensions";
 // In the order of their names, in which the hash of a configuration has them.
-constexpr std::array<std::pair<std::string_view, Extension>, 2> kExtensionNames{{
+constexpr std::array<std::pair<std::string_view, Extension>, 3> kExtensionNames{{
+    {"leaky", Extension::kLeaky},
     {"multiply", Extension::kMultiply},
     {"requantise", Extension::kRequantise},
 }};
@@ -216,7 +217,7 @@ Result<Accelerator> accelerator_from_json(const nlohmann::json& object) {
   }
   if (const auto found = object.find(kExtensions); found != object.end()) {
     const std::optional<std::uint32_t> extensions = extensions_of(*found);
-    if (!extensions) return invalid("extensions: expected a list of requantise, multiply");
+    if (!extensions) return invalid("extensions: expected a list of requantise, multiply, leaky");
     accelerator.extensions = *extensions;
   }
   for (const auto& item : object.items()) {

@@ -25,8 +25,9 @@ std::string loop_text(const Instruction& i) {
 
 std::string operand_text(const Instruction& i) {
   if (i.use_imm != 0) return " imm " + std::to_string(i.imm);
-  // Here the immediate has the bounds.
-  return i.alu_opcode == AluOp::kRequantise ? " vector imm " + std::to_string(i.imm) : " vector";
+  // Here the immediate has the bounds, or the shifts.
+  const bool has_both = i.alu_opcode == AluOp::kRequantise || i.alu_opcode == AluOp::kLeaky;
+  return has_both ? " vector imm " + std::to_string(i.imm) : " vector";
 }
 
 std::string token_text(const Instruction& i) {
@@ -53,8 +54,8 @@ std::string_view to_string(MemoryType type) {
 }
 
 std::string_view to_string(AluOp op) {
-  constexpr std::array<std::string_view, 6> kNames{"MIN", "MAX",        "ADD",
-                                                   "SHR", "REQUANTISE", "MULTIPLY"};
+  constexpr std::array<std::string_view, 8> kNames{"MIN",        "MAX",      "ADD", "SHR",
+                                                   "REQUANTISE", "MULTIPLY", "?",   "LEAKY"};
   const auto index = static_cast<std::size_t>(op);
   return index < kNames.size() ? kNames[index] : "?";
 }

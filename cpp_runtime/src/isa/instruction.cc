@@ -76,6 +76,7 @@ std::uint64_t mask(std::uint32_t bits) { return (std::uint64_t{1} << bits) - 1; 
 std::optional<Extension> extension_of(AluOp op) {
   if (op == AluOp::kRequantise) return Extension::kRequantise;
   if (op == AluOp::kMultiply) return Extension::kMultiply;
+  if (op == AluOp::kLeaky) return Extension::kLeaky;
   return std::nullopt;
 }
 
@@ -199,7 +200,7 @@ Result<Instruction> InstructionCodec::decode(const InstructionWord& word) const 
 }
 
 Status InstructionCodec::check_operation(AluOp op) const {
-  if (op > AluOp::kMultiply) {
+  if (op > AluOp::kMultiply && op != AluOp::kLeaky) {
     return {Code::kDevice, "ALU operation " + std::to_string(static_cast<std::uint32_t>(op)) +
                                " does not exist, expected MIN 0, MAX 1, ADD 2 or SHR 3"};
   }

@@ -69,6 +69,23 @@ struct Multiply {
   }
 };
 
+// A leaky ReLU: the immediate has both shifts, and whether the value gets what was shifted.
+struct Leaky {
+  std::uint32_t first, second;
+  bool adds, has_offset;
+
+  Leaky(std::int32_t imm, bool is_vector)
+      : first(static_cast<std::uint32_t>(imm) & 7U),
+        second((static_cast<std::uint32_t>(imm) >> 4) & 7U),
+        adds((imm & 8) != 0),
+        has_offset(is_vector) {}
+
+  [[nodiscard]] std::int32_t apply(std::int32_t a, std::int32_t b) const {
+    const std::int32_t branch = Add::apply(a, has_offset ? b : 0) >> first;
+    return std::max(adds ? Add::apply(a, branch) : a, branch >> second);
+  }
+};
+
 template <typename Op>
 void run(const Instruction& i, Iterations iterations, const Uop* uops,
          const Accelerator& accelerator, std::int32_t* acc, const Op op = Op()) {
@@ -118,6 +135,9 @@ void run_alu(const Instruction& instruction, Iterations iterations, const Uop* u
                  RequantiseImmediate(instruction.imm));
     case AluOp::kMultiply:
       return run<Multiply>(instruction, iterations, uops, accelerator, acc);
+    case AluOp::kLeaky:
+      return run(instruction, iterations, uops, accelerator, acc,
+                 Leaky(instruction.imm, instruction.use_imm == 0));
   }
 }
 

@@ -51,11 +51,13 @@ INSTANTIATE_TEST_SUITE_P(Both, EveryRevision,
                          ::testing::Values(Revision::k0_0_1, Revision::k0_0_2));
 
 constexpr auto kMultiplyOnly = static_cast<std::uint32_t>(Extension::kMultiply);
-constexpr auto kBoth = kMultiplyOnly | static_cast<std::uint32_t>(Extension::kRequantise);
+constexpr auto kAll = kMultiplyOnly | static_cast<std::uint32_t>(Extension::kRequantise) |
+                      static_cast<std::uint32_t>(Extension::kLeaky);
 
 TEST_P(EveryRevision, DecodesTheExtensionsOfAnAccelerator) {
-  const InstructionCodec codec({.revision = GetParam(), .extensions = kBoth});
-  for (const AluOp op : {AluOp::kMin, AluOp::kShr, AluOp::kRequantise, AluOp::kMultiply}) {
+  const InstructionCodec codec({.revision = GetParam(), .extensions = kAll});
+  for (const AluOp op :
+       {AluOp::kMin, AluOp::kShr, AluOp::kRequantise, AluOp::kMultiply, AluOp::kLeaky}) {
     const Instruction instruction{
         .opcode = Opcode::kAlu, .iter_out = 16383, .iter_in = 16383, .alu_opcode = op, .imm = -1};
     const auto word = codec.encode(instruction);
@@ -69,7 +71,7 @@ TEST_P(EveryRevision, DecodesTheExtensionsOfAnAccelerator) {
 }
 
 TEST_P(EveryRevision, RefusesAnExtensionThatTheAcceleratorLacks) {
-  const InstructionCodec able({.revision = GetParam(), .extensions = kBoth});
+  const InstructionCodec able({.revision = GetParam(), .extensions = kAll});
   const InstructionCodec other({.revision = GetParam(), .extensions = kMultiplyOnly});
   const Instruction requantise{.opcode = Opcode::kAlu, .alu_opcode = AluOp::kRequantise};
   constexpr const char* kText =
@@ -84,6 +86,8 @@ TEST_P(EveryRevision, RefusesAnExtensionThatTheAcceleratorLacks) {
 TEST(InstructionCodec, AnExtensionIsDisassembledWithItsBounds) {
   EXPECT_EQ(disassemble({.opcode = Opcode::kAlu, .alu_opcode = AluOp::kRequantise, .imm = 32640}),
             "ALU REQUANTISE vector imm 32640 uop [0,0) loops 0x0 dst +0,+0 src +0,+0");
+  EXPECT_EQ(disassemble({.opcode = Opcode::kAlu, .alu_opcode = AluOp::kLeaky, .imm = 26}),
+            "ALU LEAKY vector imm 26 uop [0,0) loops 0x0 dst +0,+0 src +0,+0");
 }
 
 TEST(InstructionCodec, RefusesAValueThatDoesNotFit) {

@@ -245,6 +245,19 @@ TEST(Alu, MultiplyTakesSixteenSignedBits) {
   EXPECT_EQ(alu(AluOp::kMultiply, 100, -3), -300);
 }
 
+TEST(Alu, LeakyTakesTheLargerOfTheValueAndTheBranch) {
+  constexpr std::int32_t kTenth = 2 | 8 | 1 << 4;  // 5/4 v and v/8
+  const auto leaky = [](std::int32_t v, std::int32_t offset) {
+    return alu_on_two(Implementation::kUnknown, AluOp::kLeaky, false, kTenth, {v, offset});
+  };
+  EXPECT_EQ(leaky(1000, 0), 1250);
+  EXPECT_EQ(leaky(-1000, 0), -125);
+  EXPECT_EQ(leaky(-1000, 40), -120);
+  EXPECT_EQ(leaky(0x7fff'ffff, 1), 0x5fff'ffff);  // the sum with the offset wraps
+  EXPECT_EQ(alu(AluOp::kLeaky, -1000, 3), -125);
+  EXPECT_EQ(alu(AluOp::kLeaky, 1000, 3), 1000);
+}
+
 TEST(Alu, MinimumAndMaximumAreSigned) {
   EXPECT_EQ(alu(AluOp::kMin, -7, 5), -7);
   EXPECT_EQ(alu(AluOp::kMax, -7, -5), -5);

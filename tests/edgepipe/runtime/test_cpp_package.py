@@ -88,7 +88,7 @@ def test_help_lists_a_programs_own_device(stopwatch):
     assert re.search(r"^ +stopwatch +the simulator, with the time of every run$", text, re.M)
     wrong = run(stopwatch, "b", "--golden", "--device", "other")
     assert wrong.returncode == 2
-    devices = "auto, simulator, timed, uio, model, driver:PATH@REVISION or stopwatch"
+    devices = "auto, simulator, timed, uio, model, rtl:LIBRARY, driver:PATH@REVISION or stopwatch"
     assert f"expected {devices}" in wrong.stderr
 
 

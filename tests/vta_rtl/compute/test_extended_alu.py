@@ -9,7 +9,7 @@ import pytest
 from accelerators import ALL_EXTENSIONS
 from amaranth.hdl import Fragment
 from amaranth.sim import SimulatorContext
-from engine_on_buffers import SMALL, requantised
+from engine_on_buffers import SMALL, leaked, requantised
 from rtl_simulation import settle
 
 from vta_rtl.compute.extended_alu import ExtendedAlu, alu_of
@@ -77,6 +77,20 @@ def test_requantise_adds_shifts_and_clips(revision: str) -> None:
     ]
     expected = [
         requantised(np.array(dst), np.array(src), imm, use_imm=use_imm).tolist()
+        for use_imm, imm, dst, src in cases
+    ]
+    assert results(replace(EXTENDED, revision=revision), programs) == expected
+
+
+@pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
+def test_leaky_shifts_twice_and_takes_the_larger(revision: str) -> None:
+    cases = random_cases(4, 60)
+    programs = [
+        (operation(AluOp.LEAKY, use_imm=use_imm, imm=imm), dst, src)
+        for use_imm, imm, dst, src in cases
+    ]
+    expected = [
+        leaked(np.array(dst), np.array(src), imm, use_imm=use_imm).tolist()
         for use_imm, imm, dst, src in cases
     ]
     assert results(replace(EXTENDED, revision=revision), programs) == expected

@@ -166,7 +166,7 @@ def test_buffers_too_deep_for_the_encoding_are_refused() -> None:
         (3, 1, r"instruction 0 \(FINISH\): bits outside all fields are set in 0x0*1_0*3"),
         (1 << 7 | 1, 0, r"instruction 0 \(STORE\): memory_type is 1, expected one of \[4\]"),
         (5 << 7, 0, r"instruction 0 \(LOAD\): memory_type is 5, expected one of \[0, 1, 2, 3\]"),
-        (4, 7 << 44, r"instruction 0 \(ALU\): alu_opcode is 7, expected one of \[0, 1, 2, 3\]"),
+        (4, 6 << 44, r"instruction 0 \(ALU\): alu_opcode is 6, expected one of \[0, 1, 2, 3\]"),
     ],
 )
 def test_invalid_instruction_words_are_refused(low: int, high: int, message: str) -> None:
@@ -220,6 +220,8 @@ def test_the_modules_of_a_table() -> None:
 REQUANTISE = isa.Alu(alu_opcode=isa.AluOp.REQUANTISE, uop_bgn=1, uop_end=2, iter_out=3, iter_in=4,
                      imm=isa.requantise_bounds(-2, 127))  # fmt: skip
 MULTIPLY = isa.Alu(alu_opcode=isa.AluOp.MULTIPLY, uop_bgn=1, uop_end=2, iter_out=3, iter_in=4)
+LEAKY = isa.Alu(alu_opcode=isa.AluOp.LEAKY, uop_bgn=1, uop_end=2, iter_out=3, iter_in=4,
+                imm=isa.leaky_immediate(2, 5, adds=True))  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -230,6 +232,8 @@ MULTIPLY = isa.Alu(alu_opcode=isa.AluOp.MULTIPLY, uop_bgn=1, uop_end=2, iter_out
         ("0.0.1", MULTIPLY, 4 | LOOPS | 1 << 63, 1 << 44),
         ("0.0.2", REQUANTISE, 4 | LOOPS, 4 << 44 | 0x7FFE << 48),
         ("0.0.2", MULTIPLY, 4 | LOOPS, 5 << 44),
+        ("0.0.1", LEAKY, 4 | LOOPS | 1 << 63, 3 << 44 | 0x5A << 47),
+        ("0.0.2", LEAKY, 4 | LOOPS, 7 << 44 | 0x5A << 48),
     ],
 )
 def test_known_bits_of_extensions(
@@ -250,12 +254,13 @@ def test_what_upstream_has_keeps_its_bits_with_extensions(target: Accelerator) -
 
 @pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
 @pytest.mark.parametrize(
-    ("instruction", "name"), [(REQUANTISE, "requantise"), (MULTIPLY, "multiply")]
+    ("instruction", "name"),
+    [(REQUANTISE, "requantise"), (MULTIPLY, "multiply"), (LEAKY, "leaky")],
 )
 def test_an_extension_that_an_accelerator_lacks_is_refused(
     instruction: isa.Alu, name: str, revision: str
 ) -> None:
-    other = {"requantise": "multiply", "multiply": "requantise"}[name]
+    other = "requantise" if name == "multiply" else "multiply"
     able = Accelerator(revision=revision, extensions=(name,))
     unable = Accelerator(revision=revision, extensions=(other,))
     words = encode(able, [isa.Finish(), instruction])

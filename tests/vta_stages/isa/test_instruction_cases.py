@@ -23,6 +23,7 @@ from vta_stages.isa.instructions import (
     MemoryType,
     Module,
     Token,
+    leaky_immediate,
     requantise_bounds,
     requantise_operand,
 )
@@ -344,7 +345,7 @@ def test_requantise_is_an_addition_a_shift_and_two_clips(
     extended = Assembler(replace(target, extensions=ALL_EXTENSIONS))
     load(extended, requantise_operand(constants, shifts))
     bounds = requantise_bounds(low, high)
-    extended.buffer.alu(AluOp.REQUANTISE, 0, 16, bounds=bounds, tokens=extended.compute())
+    extended.buffer.alu(AluOp.REQUANTISE, 0, 16, vector_imm=bounds, tokens=extended.compute())
 
     stock = Assembler(target)
     _, adds, shift_ends = load(stock, constants, shifts)
@@ -363,6 +364,23 @@ def test_multiply_has_the_products_of_16_bits(target: Accelerator) -> None:
     case.alu(AluOp.MULTIPLY, case.uops([[i, 64 + i, 0] for i in range(16)]))
     factors = [array.astype(np.int16).astype(np.int32) for array in (values, operands)]
     assert np.array_equal(case.run_int32(16), factors[0] * factors[1])
+
+
+@pytest.mark.parametrize(("first", "second", "adds"), [(2, 1, True), (7, 7, True), (3, 0, False)])
+def test_leaky_is_a_copy_additions_shifts_and_a_maximum(
+    target: Accelerator, first: int, second: int, adds: bool
+) -> None:
+    values, offsets = random_acc(target, 20, 16), random_acc(target, 21, 16)
+    case = Assembler(replace(target, extensions=ALL_EXTENSIONS))
+    case.load(MemoryType.ACC, values)
+    case.load(MemoryType.ACC, offsets, at=64)
+    case.uops([[i, 64 + i, 0] for i in range(16)])
+    imm = leaky_immediate(first, second, adds=adds)
+    case.buffer.alu(AluOp.LEAKY, 0, 16, vector_imm=imm, tokens=case.compute())
+    with np.errstate(over="ignore"):
+        branch = (values + offsets) >> first
+        expected = np.maximum(values + branch * adds, branch >> second)
+    np.testing.assert_array_equal(case.run_int32(16), expected)
 
 
 def test_relu(target: Accelerator) -> None:

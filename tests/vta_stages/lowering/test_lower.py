@@ -11,14 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.isa.instructions import AluOp, requantise_bounds, requantise_immediate
-from vta_stages.layers.records import Conv, Layer, Sum, Term
+from vta_stages.isa.instructions import (
+    AluOp,
+    leaky_immediate,
+    requantise_bounds,
+    requantise_immediate,
+)
+from vta_stages.layers.records import Conv, Layer, Leaky, LeakySum, Sum, Term
 from vta_stages.lowering.axis_maps import clamped_axis, conv_axis, transposed_axis
 from vta_stages.lowering.bias_weights import bias_input, bias_weights, largest_bias
 from vta_stages.lowering.kernel import (
     Accumulate,
     Accumulator,
     AddBias,
+    Combine,
     FoldWindows,
     Immediate,
     Reset,
@@ -175,6 +181,49 @@ def test_a_bias_that_is_too_large_for_requantise_keeps_its_passes() -> None:
         large = replace(layer.epilogue, bias=np.full(16, bias, np.int32))
         found = passes(replace(layer, epilogue=large))
         assert (AluOp.REQUANTISE in [getattr(step, "op", None) for step in found]) == fits
+
+
+LEAKY = Accelerator(extensions=("leaky", "requantise"))
+
+
+@pytest.mark.parametrize(
+    ("steps", "immediate"),
+    [
+        (((3, LeakySum.NOTHING),), leaky_immediate(3, 0, adds=False)),
+        (((9, LeakySum.NOTHING),), leaky_immediate(7, 2, adds=False)),
+        (((2, LeakySum.TO_VALUE), (1, LeakySum.NOTHING)), leaky_immediate(2, 1, adds=True)),
+    ],
+)
+def test_a_leaky_relu_is_one_pass(steps: tuple[tuple[int, LeakySum], ...], immediate: int) -> None:
+    layer = conv(np.random.default_rng(0), "c", tensor("x", 16, 4, 4), 16, 3, pad=1)
+    offset = np.arange(16, dtype=np.int32)
+    leaky = replace(
+        layer, epilogue=replace(layer.epilogue, leaky=Leaky(offset=offset, steps=steps))
+    )
+    _, *found = passes(leaky, LEAKY)
+    assert found[0] == Vector(AluOp.LEAKY, Accumulator.MAIN, 0, immediate)
+    assert [step.op for step in found if isinstance(step, Vector)][1:] == [AluOp.REQUANTISE]
+    none = Leaky(offset=np.zeros(16, np.int32), steps=steps)
+    without = replace(layer, epilogue=replace(layer.epilogue, leaky=none))
+    assert passes(without, LEAKY)[1] == Immediate(AluOp.LEAKY, Accumulator.MAIN, immediate)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ((1, LeakySum.TO_BRANCH), (4, LeakySum.NOTHING)),
+        ((15, LeakySum.NOTHING),),
+        ((8, LeakySum.TO_VALUE), (1, LeakySum.NOTHING)),
+    ],
+)
+def test_a_leaky_relu_of_other_steps_keeps_its_passes(
+    steps: tuple[tuple[int, LeakySum], ...],
+) -> None:
+    layer = conv(np.random.default_rng(0), "c", tensor("x", 16, 4, 4), 16, 3, pad=1)
+    leaky = Leaky(offset=np.zeros(16, np.int32), steps=steps)
+    found = passes(replace(layer, epilogue=replace(layer.epilogue, leaky=leaky)), LEAKY)
+    assert AluOp.LEAKY not in [getattr(step, "op", None) for step in found]
+    assert Combine(AluOp.MAX, Accumulator.MAIN) in found
 
 
 def test_a_single_pass_is_not_replaced() -> None:
