@@ -18,7 +18,7 @@ from vta_rtl.compute.engine import Engine
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.codec import encode_uops
 from vta_stages.isa.instruction_buffer import encode
-from vta_stages.isa.instructions import Alu, AluOp, Gemm, MemoryType
+from vta_stages.isa.instructions import REQUANTISING, Alu, AluOp, Gemm, MemoryType
 
 Instructions = Sequence[Gemm | Alu]
 
@@ -99,12 +99,15 @@ def leaked(
     return np.maximum(value, branch // 2 ** (imm // 16 % 8))
 
 
-_WITH_BITS = {AluOp.REQUANTISE: requantised, AluOp.LEAKY: leaked}
+_WITH_BITS = {**dict.fromkeys(REQUANTISING, requantised), AluOp.LEAKY: leaked}
 """The operations whose immediate is more than an operand."""
 
 
 def run_in_numpy(a: Accelerator, contents: Contents, instructions: Instructions) -> Contents:
-    """Return what the buffers hold after instructions whose steps run one by one."""
+    """Return what the buffers hold after instructions whose steps run one by one.
+
+    ``out`` is what the engine writes, before a table.
+    """
     after = Contents(
         contents.uop, contents.inp, contents.wgt, contents.acc.copy(), contents.out.copy()
     )

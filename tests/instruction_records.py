@@ -42,9 +42,7 @@ def record_strategy(target: Accelerator, opcode: isa.Opcode) -> st.SearchStrateg
         if name in values and kind is bool:
             values[name] = st.booleans()
     if opcode is isa.Opcode.LOAD:
-        values["memory_type"] = st.sampled_from(
-            [m for m in isa.MemoryType if m is not isa.MemoryType.OUT]
-        )
+        values["memory_type"] = st.sampled_from(isa.loaded_memories(target))
     if opcode is isa.Opcode.ALU:
         values["alu_opcode"] = st.sampled_from(isa.alu_operations(target))
     return st.builds(isa.RECORDS[opcode], **values)

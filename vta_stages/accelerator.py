@@ -24,6 +24,7 @@ class Extension(StrEnum):
 
     REQUANTISE = "requantise"
     MULTIPLY = "multiply"
+    TABLE = "table"
     LEAKY = "leaky"
 
 

@@ -21,6 +21,8 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.isa.codec import NO_REGION, InstructionTable, Words, decode_table
 from vta_stages.isa.footprint import loaded_elements
 from vta_stages.isa.instructions import (
+    REQUANTISING,
+    SINGLE_ROW,
     TOKEN_FLAGS,
     Alu,
     AluOp,
@@ -29,7 +31,6 @@ from vta_stages.isa.instructions import (
     Instruction,
     Load,
     LoopedInstruction,
-    MemoryType,
     Module,
     Opcode,
     Store,
@@ -102,7 +103,7 @@ class Listing:
         last = load.sram_base + int(loaded_elements(self._table, row))
         name = load.memory_type.name.lower()
         text = f"{name}[{load.sram_base}:{last}] <- {self._region_at(index)}[{load.dram_base}]"
-        if load.memory_type is MemoryType.UOP:
+        if load.memory_type in SINGLE_ROW:
             return text
         pads = (load.y_pad_0, load.y_pad_1, load.x_pad_0, load.x_pad_1)
         text += _extent(load.y_size, load.x_size, load.x_stride)
@@ -129,7 +130,7 @@ class Listing:
             "src": (alu.src_factor_out, alu.src_factor_in),
         }
         operand = str(alu.imm) if alu.use_imm else "acc"
-        if alu.alu_opcode is AluOp.REQUANTISE:
+        if alu.alu_opcode in REQUANTISING:
             shift, low, high = requantise_parts(alu.imm, use_imm=alu.use_imm)
             operand = f"{shift if alu.use_imm else 'acc'} clip {low}:{high}"
         elif alu.alu_opcode is AluOp.LEAKY:

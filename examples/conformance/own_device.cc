@@ -147,6 +147,7 @@ void OwnDevice::alu(const Instruction& i) {
           break;
         case AluOp::kRequantise:  // the codec refuses extensions that the accelerator lacks
         case AluOp::kMultiply:
+        case AluOp::kTable:
         case AluOp::kLeaky:
           break;
       }

@@ -8,6 +8,7 @@ from itertools import product
 
 from vta_stages.accelerator import REVISIONS
 from vta_stages.isa.instructions import (
+    SINGLE_ROW,
     Alu,
     AluOp,
     Finish,
@@ -31,6 +32,7 @@ _LOADS = {
     MemoryType.WGT: [Token.POP_NEXT, Token.PUSH_NEXT],
     MemoryType.INP: [Token.POP_NEXT, Token.PUSH_NEXT],
     MemoryType.ACC: _ALL,
+    MemoryType.TABLE: _ALL,
 }
 _PADS = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
 _STRIDES = ("repeated rows", "overlapping rows", "touching rows", "rows apart")
@@ -139,7 +141,7 @@ def _kinds(revisions: tuple[str, ...]) -> Iterator[Kind]:
     """
     for revision in revisions:
         for memory, tokens in _LOADS.items():
-            extents = ("one row", "no element") if memory is MemoryType.UOP else _EXTENTS
+            extents = ("one row", "no element") if memory in SINGLE_ROW else _EXTENTS
             padded = memory is MemoryType.INP or (memory is MemoryType.ACC and revision != "0.0.1")
             for property_ in (*_sets(tokens), *extents, *(_PADS if padded else ())):
                 yield revision, f"LOAD {memory.name}", property_

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.codec import encode_uops
 from vta_stages.isa.instructions import (
+    REQUANTISING,
+    SINGLE_ROW,
     Alu,
     AluOp,
     Finish,
@@ -30,6 +32,7 @@ from vta_stages.isa.instructions import (
     buffer_depth,
     element_bytes,
     honours_pads,
+    loaded_memories,
     requantise_bounds,
 )
 
@@ -44,7 +47,7 @@ _LOADED = (MemoryType.INP, MemoryType.WGT, MemoryType.ACC)
 _MOST_STEPS = 200  # of a GEMM or ALU instruction
 _IMMEDIATES = (0, 1, -1, 15, 16, -16, -17, 31, 127, -128, 0x7FFF, -0x8000)
 _BOUNDS = ((-128, 127), (0, 127), (0, 6), (-5, 100), (5, -100))
-_BITS_IN_IMM = (AluOp.REQUANTISE, AluOp.LEAKY)
+_BITS_IN_IMM = (*REQUANTISING, AluOp.LEAKY)
 """Operations that read the immediate beside a vector, too."""
 _NO_STEPS = (
     {"uop_bgn": 0, "uop_end": 1, "iter_out": 0},
@@ -69,6 +72,8 @@ class _Generator:
         self._accelerator = a = accelerator
         self._seed = seed
         self._operations = alu_operations(a)
+        has_table = MemoryType.TABLE in loaded_memories(a)
+        self._loaded = (*_LOADED, MemoryType.TABLE) if has_table else _LOADED
         self._draw = draw = Random(f"{a.configuration} {a.revision} {seed}")
         eagerness = draw.choice((0.0, 0.1, 0.4, 0.8))
         self._order = TokenOrder(draw, a.token_queue_depth, eagerness, self._append_idle)
@@ -89,6 +94,7 @@ class _Generator:
                 (0, depths[memory] - count, draw.randint(0, depths[memory] - count))
             )
             self._windows[memory] = range(first, first + count)
+        self._windows[MemoryType.TABLE] = range(depths[MemoryType.TABLE])
         self._accesses = {m: ElementAccesses(buffer_depth(a, m)) for m in MemoryType}
         self._valid = {m: np.zeros(buffer_depth(a, m), np.bool_) for m in MemoryType}
         self._uops = np.zeros((a.uop_depth, 3), np.int64)
@@ -158,7 +164,11 @@ class _Generator:
                 for sizes in (nothing, other)
             ],
             Module.COMPUTE: [
-                Load(memory_type=MemoryType.UOP, **nothing),
+                *(
+                    Load(memory_type=memory, **nothing)
+                    for memory in SINGLE_ROW
+                    if memory is MemoryType.UOP or memory in self._loaded
+                ),
                 Load(memory_type=MemoryType.ACC, **draw.choice((nothing, other))),
                 Gemm(reset=draw.random() < 0.5, **draw.choice(_NO_STEPS)),
                 *(
@@ -173,8 +183,8 @@ class _Generator:
     # LOAD and STORE.
 
     def _fill_buffers(self) -> None:
-        """Write all elements of the windows of inputs, weights and accumulators."""
-        left = list(_LOADED)
+        """Write all elements of the windows of inputs, weights and accumulators, and the table."""
+        left = list(self._loaded)
         self._draw.shuffle(left)
         while left:
             memory = self._draw.choice(left)
@@ -184,13 +194,19 @@ class _Generator:
                 left.remove(memory)
             elif memory is MemoryType.ACC and self._draw.random() < 0.3:
                 self._gemm(reset=True)
+            elif memory is MemoryType.TABLE:
+                self._load_table(0, len(lacking))
             else:
                 self._load(memory, window.start + int(lacking[0]))
 
     def _load(self, memory: MemoryType | None = None, sram_base: int | None = None) -> None:
         draw, a = self._draw, self._accelerator
-        memory = memory or draw.choice(_LOADED)
+        memory = memory or draw.choice(self._loaded)
         window = self._windows[memory]
+        if memory is MemoryType.TABLE:
+            base = draw.choice(window)
+            self._load_table(base, draw.randint(1, window.stop - base))
+            return
         base = sram_base if sram_base is not None else draw.choice(window)
         first, last = self._dram_range(memory, store=False)
         rectangle = random_rectangle(
@@ -218,6 +234,27 @@ class _Generator:
                 x_pad_1=x_pad_1,
             ),
             reads=[(self._dram, self._cells(rectangle, memory))],
+            writes=[(self._accesses[memory], written)],
+        )
+
+    def _load_table(self, base: int, count: int) -> None:
+        """Load ``count`` elements of the table, from anywhere in the data."""
+        draw, memory = self._draw, MemoryType.TABLE
+        first, last = self._dram_range(memory, store=False)
+        dram_base = draw.randint(first, last - count)
+        read = np.arange(dram_base, dram_base + count) * element_bytes(self._accelerator, memory)
+        written = slice(base, base + count)
+        self._valid[memory][written] = True
+        self._append(
+            Module.COMPUTE,
+            Load(
+                memory_type=memory,
+                sram_base=base,
+                dram_base=dram_base,
+                x_size=count,
+                x_stride=draw.choice((0, count, 7)),
+            ),
+            reads=[(self._dram, np.unique(read // self._cell_bytes))],
             writes=[(self._accesses[memory], written)],
         )
 
@@ -281,7 +318,7 @@ class _Generator:
         dst, src = touched
         imm = draw.choice((draw.choice(_IMMEDIATES), draw.randint(-0x8000, 0x7FFF)))
         operation = draw.choice(self._operations)
-        if operation is AluOp.REQUANTISE and draw.random() < 0.7:
+        if operation in REQUANTISING and draw.random() < 0.7:
             low, high = draw.choice(_BOUNDS)
             imm = requantise_bounds(low | draw.randint(0, 31) if use_imm else low, high)
         elif not use_imm and operation not in _BITS_IN_IMM and draw.random() >= 0.3:
@@ -296,10 +333,13 @@ class _Generator:
         accesses = self._accesses
         used = slice(loops["uop_bgn"], loops["uop_end"])
         self._valid[MemoryType.OUT][dst] = True
+        reads = [(accesses[MemoryType.UOP], used), (accesses[MemoryType.ACC], src)]
+        if operation is AluOp.TABLE:
+            reads.append((accesses[MemoryType.TABLE], slice(None)))
         self._append(
             Module.COMPUTE,
             instruction,
-            reads=[(accesses[MemoryType.UOP], used), (accesses[MemoryType.ACC], src)],
+            reads=reads,
             writes=[(accesses[m], dst) for m in (MemoryType.ACC, MemoryType.OUT)],
         )
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from vta_rtl.verilated.device import Transfers
 from vta_stages.isa.codec import Column, InstructionTable
-from vta_stages.isa.instructions import MemoryType, Module, Opcode, element_bytes
+from vta_stages.isa.instructions import SINGLE_ROW, MemoryType, Module, Opcode, element_bytes
 from vta_stages.verification.ordering import order_instructions
 
 from .program import RandomProgram
@@ -83,6 +83,6 @@ def _beats(program: RandomProgram, table: InstructionTable, bus_bytes: int) -> N
         units = np.array([element_bytes(program.accelerator, m) for m in MemoryType])[memory]
         begin = columns["dram_base"] * units % bus_bytes
         row = -(-(begin + columns["x_size"] * units) // bus_bytes)
-        rows = np.where(memory == MemoryType.UOP, 1, columns["y_size"])
+        rows = np.where(np.isin(memory, SINGLE_ROW), 1, columns["y_size"])
         beats[table.positions[opcode]] = np.where(columns["x_size"] == 0, 0, row * rows)
     return beats

@@ -73,6 +73,13 @@ def padded(memory_type: isa.MemoryType) -> isa.Load:
                     imm=isa.requantise_bounds(-5, 100)),
             "compute alu requantise acc, acc clip -5:100, uops 0:1",
         ),
+        ("0.0.2", padded(isa.MemoryType.TABLE), "compute table[8:11] <- dram[4]"),
+        (
+            "0.0.1",
+            isa.Alu(alu_opcode=isa.AluOp.TABLE, uop_bgn=0, uop_end=1, use_imm=True,
+                    imm=isa.requantise_immediate(0, -128, 127)),
+            "compute alu table acc, 0 clip -128:127, uops 0:1",
+        ),
         (
             "0.0.2",
             isa.Alu(alu_opcode=isa.AluOp.REQUANTISE, uop_bgn=0, uop_end=1, use_imm=True,

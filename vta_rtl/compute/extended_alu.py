@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, signed
+from amaranth.hdl import Module, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,15 +10,16 @@ from vta_rtl.compute.leaky_relu import LeakyRelu
 from vta_rtl.compute.multiplier import Multiplier
 from vta_rtl.compute.requantiser import Requantiser
 from vta_rtl.compute.vector_alu import VectorAlu
-from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
+from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout, whole_field
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.instructions import AluOp, Opcode, alu_operations
 
-_EXTENSIONS: dict[AluOp, type[Requantiser | Multiplier | LeakyRelu]] = {
-    AluOp.REQUANTISE: Requantiser,
-    AluOp.MULTIPLY: Multiplier,
-    AluOp.LEAKY: LeakyRelu,
-}
+_PARTS: tuple[tuple[type[Requantiser | Multiplier | LeakyRelu], tuple[AluOp, ...]], ...] = (
+    (Requantiser, (AluOp.REQUANTISE, AluOp.TABLE)),
+    (Multiplier, (AluOp.MULTIPLY,)),
+    (LeakyRelu, (AluOp.LEAKY,)),
+)
+"""What computes operations; a TABLE looks the result up on its way to the out buffer."""
 
 
 class ExtendedAlu(wiring.Component):
@@ -43,29 +44,25 @@ class ExtendedAlu(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Return the circuit."""
         m = Module()
-        layout = instruction_layout(self._accelerator, Opcode.ALU)
-        alu = data.View(layout, self.instruction)
-        operation = alu.alu_opcode
-        if "alu_opcode_high" in layout.fields:
-            operation = Cat(operation, alu.alu_opcode_high)
+        alu = data.View(instruction_layout(self._accelerator, Opcode.ALU), self.instruction)
         m.submodules.vector_alu = stock = VectorAlu(self._accelerator)
-        added = {
-            operation: part(self._accelerator)
-            for operation, part in _EXTENSIONS.items()
-            if operation in alu_operations(self._accelerator)
-        }
-        for name, part in added.items():
-            m.submodules[name.name.lower()] = part
-        for part in (stock, *added.values()):
+        added: dict[Requantiser | Multiplier, list[AluOp]] = {}
+        for kind, operations in _PARTS:
+            there = [o for o in operations if o in alu_operations(self._accelerator)]
+            if there:
+                added[kind(self._accelerator)] = there
+        for part, operations in added.items():
+            m.submodules[operations[0].name.lower()] = part
+        for part in (stock, *added):
             m.d.comb += [
                 part.instruction.eq(self.instruction),
                 part.dst.eq(self.dst),
                 part.src.eq(self.src),
             ]
         m.d.comb += self.result.eq(stock.result)
-        with m.Switch(operation):
-            for code, part in added.items():
-                with m.Case(code):
+        with m.Switch(whole_field(alu, "alu_opcode")):
+            for part, operations in added.items():
+                with m.Case(*operations):
                     m.d.comb += self.result.eq(part.result)
         return m
 

@@ -10,9 +10,10 @@ from vta_rtl.buffers.ports import write_port
 from vta_rtl.dram.axi import ADDRESS_BITS, check_bus, read_bus
 from vta_rtl.dram.burst_planner import BurstPlanner
 from vta_rtl.dram.elements import ElementGatherer, ElementSplitter
-from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
+from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout, whole_field
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.instructions import (
+    SINGLE_ROW,
     MemoryType,
     Opcode,
     buffer_depth,
@@ -28,13 +29,14 @@ class Loader(wiring.Component):
 
     Members: ``start`` In(1), for one cycle in which ``busy`` Out(1) is 0; ``instruction`` In(128),
     which the caller holds until ``busy`` is 0 again; ``bus``, a master that reads; a write port for
-    each memory type, called ``uop``, ``wgt``, ``inp`` or ``acc``, and ``uop_base`` and so on In,
-    the byte address that its ``dram_base`` counts from, a multiple of its element and of the bus.
+    each memory type, called ``uop``, ``wgt``, ``inp``, ``acc`` or ``table``, and ``uop_base`` and
+    so on In, the byte address that its ``dram_base`` counts from, a multiple of its element and of
+    the bus.
 
     Requests of bursts do not wait for data, so the memory's latency shows once in an instruction.
     Elements of pads are written, one a cycle, without a request. Which pads count is in
-    :func:`~vta_stages.isa.instructions.honours_pads`; a load of UOP is a single row. A LOAD of any
-    other memory type does nothing.
+    :func:`~vta_stages.isa.instructions.honours_pads`; loads of UOP and TABLE are a single row. A
+    LOAD of any other memory type does nothing.
 
     Raises AcceleratorError if the bus is wider than an input element.
     """
@@ -110,8 +112,9 @@ class Loader(wiring.Component):
             planner.address.eq((base + offset) // bus_bytes * bus_bytes),
             rows.eq(load.y_size),
         ]
+        memory = whole_field(load, "memory_type")
         for kind in self._kinds:
-            with m.If(load.memory_type == kind):
+            with m.If(memory == kind):
                 m.d.comb += [
                     start.eq(self.start),
                     base.eq(getattr(self, f"{kind.name.lower()}_base")),
@@ -131,7 +134,7 @@ class Loader(wiring.Component):
                     elements.element.ready.eq(running & is_data),
                     has_element.eq(elements.element.valid),
                 ]
-                if kind is MemoryType.UOP:
+                if kind in SINGLE_ROW:
                     m.d.comb += rows.eq(1)
                 port = getattr(self, kind.name.lower())
                 m.d.comb += port.enable.eq(taken)

@@ -10,13 +10,16 @@ from vta_stages.accelerator import REVISIONS, Accelerator, Extension
 from vta_stages.isa.fields import Field, instruction_fields, uop_fields
 from vta_stages.isa.instructions import (
     EXTENSIONS,
+    MEMORY_EXTENSIONS,
     REQUANTISE_CONSTANT_BITS,
+    TABLE_ENTRIES,
     TOKEN_FLAGS,
     TOKEN_SHIFT,
     AluOp,
     MemoryType,
     Opcode,
     alu_operations,
+    loaded_memories,
 )
 
 PAGE = Path(__file__).parents[1] / "encodings.md"
@@ -25,6 +28,7 @@ _EXTENSIONS = tuple(extension.value for extension in Extension)
 
 MEANINGS = {
     "memory_type": "the buffer that is loaded or stored, see below",
+    "memory_type_high": "bit 2 of `memory_type`",
     "sram_base": "first element in the buffer",
     "dram_base": "first element in memory, counted in elements of the memory type from address 0",
     "y_size": "rows",
@@ -64,6 +68,10 @@ OPERATIONS = {
         "distance is in bits 4:0 of `imm`, and these bits of the lower bound are 0. The sum wraps"
     ),
     AluOp.MULTIPLY: "multiplies the low 16 bits of both operands, signed",
+    AluOp.TABLE: (
+        "a REQUANTISE of which the out buffer gets the table's entry for each result. The "
+        "accumulators get the result itself"
+    ),
     AluOp.LEAKY: (
         "makes `max(v, t >> second)` of an accumulator `v`: `t` is `(v + offset) >> first`, and is "
         "added to `v` if bit 3 of `imm` is set. `first` is in bits 2:0 of `imm`, `second` in bits "
@@ -71,6 +79,15 @@ OPERATIONS = {
     ),
 }
 """What the operations of extensions do."""
+
+MEMORIES = {
+    MemoryType.TABLE: (
+        f"a table of {TABLE_ENTRIES} int8 values. An element has four of them; the first is that "
+        "of 0, the last that of -1. `dram_base` counts from the base of uops. A LOAD is a single "
+        "row and has no pads"
+    ),
+}
+"""What the memory types of extensions are."""
 
 _HEAD = f"""# Instructions and uops
 
@@ -114,14 +131,29 @@ def _values(names: Iterable[IntEnum]) -> str:
 
 def _extensions() -> str:
     """Return what an accelerator has with all extensions, and only then."""
-    versions = []
+    versions: list[dict[tuple[Opcode, str, str], str]] = []
     for revision in REVISIONS:
         target = Accelerator(revision=revision, extensions=_EXTENSIONS)
-        parts = {f.name: _position(f) for f in instruction_fields(target)[Opcode.ALU] if f.part_of}
-        versions.append(parts)
+        versions.append(
+            {
+                (opcode, f.name, f.part_of): _position(f)
+                for opcode, fields in instruction_fields(target).items()
+                for f in fields
+                if f.part_of
+            }
+        )
     fields = [
-        [f"`{name}`", *(parts.get(name, "in `alu_opcode`") for parts in versions), MEANINGS[name]]
-        for name in sorted(set().union(*versions))
+        [
+            opcode.name,
+            f"`{name}`",
+            *(parts.get((opcode, name, whole), f"in `{whole}`") for parts in versions),
+            MEANINGS[name],
+        ]
+        for opcode, name, whole in sorted(set().union(*versions))
+    ]
+    memories = [
+        [f"{memory.value} {memory.name}", f"`{MEMORY_EXTENSIONS[memory]}`", text]
+        for memory, text in MEMORIES.items()
     ]
     operations = [
         [f"{operation.value} {operation.name}", f"`{EXTENSIONS[operation]}`", text]
@@ -129,10 +161,11 @@ def _extensions() -> str:
     ]
     return (
         "## Extensions\n\nAn accelerator with extensions says so in its register `capabilities`.\n"
-        "Each adds an operation of the ALU. In revision 0.0.1 their third bit has a field of its\n"
-        "own, if there is any extension:\n\n"
-        + _table(["field of ALU", *REVISIONS, "meaning"], fields)
+        "Each adds an operation of the ALU, and some a memory type. In revision 0.0.1 their third\n"
+        "bit has a field of its own, if there is an extension that needs it:\n\n"
+        + _table(["opcode", "field", *REVISIONS, "meaning"], fields)
         + _table(["operation", "extension", "meaning"], operations)
+        + _table(["memory type", "extension", "meaning"], memories)
     ).removesuffix("\n")
 
 
@@ -152,8 +185,9 @@ def page() -> str:
         if versions[0]:
             parts += [f"## {opcode.name}\n\n", _fields(versions)]
     parts += ["## A uop, 32 bits\n\n", _fields([uop_fields(target) for target in targets])]
+    memories = [*loaded_memories(Accelerator()), MemoryType.OUT]
     parts.append(
-        f"## Values\n\nMemory types: {_values(MemoryType)}. A STORE is always from OUT,\n"
+        f"## Values\n\nMemory types: {_values(memories)}. A STORE is always from OUT,\n"
         "whose value is cut to the width of the field.\n\n"
         f"Operations of the ALU: {_values(alu_operations(Accelerator()))}.\n\n"
     )

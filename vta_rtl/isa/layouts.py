@@ -10,7 +10,9 @@ codec about them.
 
 from __future__ import annotations
 
-from amaranth.hdl import signed, unsigned
+from typing import cast
+
+from amaranth.hdl import Cat, Value, signed, unsigned
 from amaranth.lib import data
 
 from vta_stages.accelerator import Accelerator
@@ -53,6 +55,18 @@ def instruction_layout(accelerator: Accelerator, opcode: Opcode) -> data.Flexibl
     fields = instruction_fields(accelerator)[opcode]
     own = {field.name: _layout_field(field) for field in fields}
     return data.FlexibleLayout(INSTRUCTION_BITS, {**_head(), **own})
+
+
+def whole_field(instruction: data.View, name: str) -> Value:
+    """Return a field of an instruction, with its highest bits if they are in a place of their own.
+
+    These are fields such as ``alu_opcode_high``, which only an accelerator with extensions has.
+    """
+    high = f"{name}_high"
+    layout = cast(data.Layout, instruction.shape())
+    if high not in dict(layout):
+        return Value.cast(instruction[name])
+    return Cat(instruction[name], instruction[high])
 
 
 def uop_layout(accelerator: Accelerator) -> data.FlexibleLayout:

@@ -6,7 +6,7 @@ from amaranth.hdl import Module as HardwareModule
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
+from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout, whole_field
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.instructions import MemoryType, Module, Opcode
 
@@ -29,12 +29,12 @@ class InstructionRouter(wiring.Component):
         """Return the circuit."""
         m = HardwareModule()
         load = data.View(self._layout, self.instruction)
+        memory = whole_field(load, "memory_type")
         m.d.comb += self.module.eq(Module.COMPUTE)
         with m.If(load.opcode == Opcode.STORE):
             m.d.comb += self.module.eq(Module.STORE)
         with m.Elif(
-            (load.opcode == Opcode.LOAD)
-            & ((load.memory_type == MemoryType.INP) | (load.memory_type == MemoryType.WGT))
+            (load.opcode == Opcode.LOAD) & ((memory == MemoryType.INP) | (memory == MemoryType.WGT))
         ):
             m.d.comb += self.module.eq(Module.LOAD)
         return m

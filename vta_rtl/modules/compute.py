@@ -1,4 +1,4 @@
-"""The module that computes, and loads uops and accumulators."""
+"""The module that computes, and loads uops, accumulators and tables."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from vta_rtl.buffers.buffer import Buffer
 from vta_rtl.buffers.ports import read_port, write_port
 from vta_rtl.compute.engine import Engine
 from vta_rtl.compute.product_pairs import ProductCell
+from vta_rtl.compute.table_lookup import TableLookup
 from vta_rtl.dram.axi import ADDRESS_BITS, read_bus
 from vta_rtl.dram.loader import Loader
 from vta_rtl.isa.layouts import INSTRUCTION_BITS, head_layout
@@ -20,7 +21,7 @@ from vta_rtl.modules.instruction_control import (
     control_members,
     token_port,
 )
-from vta_stages.accelerator import Accelerator
+from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.isa.instructions import MemoryType, Opcode
 
 
@@ -29,9 +30,9 @@ class ComputeModule(wiring.Component):
 
     Members: ``command`` In, a stream of instructions; ``prev`` and ``next`` Out, the token ports to
     load and store; ``bus``, a master that reads; ``inp`` and ``wgt``, read ports, ``out``, a write
-    port; ``uop_base`` and ``acc_base`` In, where ``dram_base`` counts from, in bytes; ``finished``
-    Out(1), 1 for one cycle in each FINISH, when its tokens have been popped; ``active``,
-    ``waiting`` and ``abort``, those of
+    port; ``uop_base`` and ``acc_base`` In, where ``dram_base`` counts from, in bytes, for tables as
+    for uops; ``finished`` Out(1), 1 for one cycle in each FINISH, when its tokens have been popped;
+    ``active``, ``waiting`` and ``abort``, those of
     :class:`~vta_rtl.modules.instruction_control.InstructionControl`.
 
     An instruction with an unknown opcode only moves its tokens, and ``unknown_opcode`` Out(1) is 1
@@ -75,9 +76,10 @@ class ComputeModule(wiring.Component):
             m.d.comb += getattr(self, name).eq(getattr(control, name))
         m.d.comb += control.abort.eq(self.abort)
         m.submodules.engine = engine = Engine(a, cell=self._cell)
-        m.submodules.loader = loader = Loader(
-            a, (MemoryType.UOP, MemoryType.ACC), bus_bytes=self._bus_bytes
-        )
+        kinds = (MemoryType.UOP, MemoryType.ACC)
+        if a.has(Extension.TABLE):
+            kinds += (MemoryType.TABLE,)
+        m.submodules.loader = loader = Loader(a, kinds, bus_bytes=self._bus_bytes)
         m.submodules.uop = uop = Buffer(a, MemoryType.UOP)
         m.submodules.acc = acc = AccumulatorBuffer(a)
 
@@ -86,8 +88,19 @@ class ComputeModule(wiring.Component):
             ours = wiring.flipped(getattr(self, neighbour))
             wiring.connect(m, getattr(control, neighbour), ours)
         wiring.connect(m, loader.bus, wiring.flipped(self.bus))
-        for name in ("inp", "wgt", "out"):
+        for name in ("inp", "wgt"):
             wiring.connect(m, getattr(engine, name), wiring.flipped(getattr(self, name)))
+        if a.has(Extension.TABLE):
+            m.submodules.table = table = TableLookup(a)
+            m.d.comb += [
+                table.instruction.eq(self.command.payload),
+                loader.table_base.eq(self.uop_base),
+            ]
+            wiring.connect(m, loader.table, table.table)
+            wiring.connect(m, engine.out, table.results)
+            wiring.connect(m, table.out, wiring.flipped(self.out))
+        else:
+            wiring.connect(m, engine.out, wiring.flipped(self.out))
         wiring.connect(m, engine.uop, uop.read)
         wiring.connect(m, loader.uop, uop.write)
         wiring.connect(m, engine.acc_dst, acc.read_0)

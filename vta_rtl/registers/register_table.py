@@ -54,6 +54,7 @@ class Capability(IntFlag):
     ABORT = 1 << 4
     REQUANTISE = 1 << 8
     MULTIPLY = 1 << 9
+    TABLE = 1 << 10
     LEAKY = 1 << 11
 
 

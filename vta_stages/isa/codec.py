@@ -21,6 +21,7 @@ from vta_stages.isa.fields import HEAD_BITS, Field, instruction_fields, uop_fiel
 from vta_stages.isa.instructions import (
     EXTENSIONS,
     FIELD_TYPES,
+    MEMORY_EXTENSIONS,
     RECORDS,
     TOKEN_FLAGS,
     TOKEN_SHIFT,
@@ -30,6 +31,7 @@ from vta_stages.isa.instructions import (
     Opcode,
     Uop,
     alu_operations,
+    loaded_memories,
 )
 
 Words = NDArray[np.uint64]
@@ -37,8 +39,6 @@ Column = NDArray[np.int64]
 
 NO_REGION = 255
 """The relocation of an instruction that does not access DRAM."""
-
-_KNOWN_MEMORY = {int(memory) for memory in MemoryType if memory is not MemoryType.OUT}
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,7 @@ def encode_table(table: InstructionTable) -> Words:
         if not len(positions):
             continue
         encoded = words[positions]
-        if opcode is Opcode.ALU:
-            _check_extensions(table.accelerator, table.columns[opcode]["alu_opcode"], positions)
+        _check_extensions(table.accelerator, opcode, table.columns[opcode], positions)
         parts = {field.part_of: field.bits for field in fields if field.part_of}
         for field in fields:
             if field.constant is not None:
@@ -175,9 +174,11 @@ def decode_table(accelerator: Accelerator, words: Words) -> InstructionTable:
             if field.part_of:
                 parts[field.part_of] = values << field.part_low_bit
             elif field.constant is None:
-                columns[kind][field.name] = values | parts.get(field.name, 0)
+                columns[kind][field.name] = values
             else:
                 _check_known(kind, field.name, values, {field.constant}, where)
+        for name, high in parts.items():
+            columns[kind][name] = columns[kind][name] | high
         stray = np.flatnonzero(((encoded & ~np.array(defined, np.uint64)) != 0).any(axis=1))
         if len(stray):
             high, low = (int(w) for w in encoded[stray[0]][::-1])
@@ -187,27 +188,35 @@ def decode_table(accelerator: Accelerator, words: Words) -> InstructionTable:
                 hint="check that the program was compiled for encoding revision "
                 f"{accelerator.revision} and configuration {accelerator.configuration}",
             )
-    load, alu = Opcode.LOAD, Opcode.ALU
-    _check_known(load, "memory_type", columns[load]["memory_type"], _KNOWN_MEMORY, positions[load])
-    operations = columns[alu]["alu_opcode"]
-    _check_extensions(accelerator, operations, positions[alu])
-    _check_known(alu, "alu_opcode", operations, _known_operations(accelerator), positions[alu])
+    memories = {int(memory) for memory in loaded_memories(accelerator)}
+    operations = {int(operation) for operation in alu_operations(accelerator)}
+    for kind, name, known in (
+        (Opcode.LOAD, "memory_type", memories),
+        (Opcode.ALU, "alu_opcode", operations),
+    ):
+        _check_extensions(accelerator, kind, columns[kind], positions[kind])
+        _check_known(kind, name, columns[kind][name], known, positions[kind])
     return InstructionTable(accelerator, opcode, tokens, positions, columns)
 
 
-def _known_operations(accelerator: Accelerator) -> set[int]:
-    return {int(operation) for operation in alu_operations(accelerator)}
+_NEEDED = (
+    *((Opcode.LOAD, "memory_type", code, e) for code, e in MEMORY_EXTENSIONS.items()),
+    *((Opcode.ALU, "alu_opcode", code, e) for code, e in EXTENSIONS.items()),
+)
+"""Opcode, field and value of everything that needs an extension, and which one."""
 
 
-def _check_extensions(accelerator: Accelerator, values: Column, positions: Column) -> None:
-    for operation, extension in EXTENSIONS.items():
-        if accelerator.has(extension):
+def _check_extensions(
+    accelerator: Accelerator, opcode: Opcode, columns: Mapping[str, Column], positions: Column
+) -> None:
+    for kind, name, code, extension in _NEEDED:
+        if kind is not opcode or accelerator.has(extension):
             continue
-        lacking = np.flatnonzero(values == operation)
+        lacking = np.flatnonzero(columns[name] == code)
         if lacking.size:
             has = ", ".join(accelerator.extensions) or "none"
             raise EncodingError(
-                f"instruction {int(positions[lacking[0]])} (ALU): {operation.name} needs the "
+                f"instruction {int(positions[lacking[0]])} ({opcode.name}): {code.name} needs the "
                 f"extension {extension.value}, the accelerator's extensions are: {has}",
                 hint="compile the program for this accelerator",
             )

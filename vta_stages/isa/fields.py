@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from vta_stages.accelerator import Accelerator
+from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.errors import EncodingError
 from vta_stages.isa.instructions import MemoryType, Opcode
 
@@ -118,6 +118,14 @@ def _high_code_bits(accelerator: Accelerator) -> int:
     return 3 - _code_bits(accelerator) if accelerator.extensions else 0
 
 
+def _high_memory_bits(accelerator: Accelerator) -> int:
+    """Return how many bits of memory_type are apart from it: the third one, as of alu_opcode.
+
+    It is in the first word, behind the address, where no accelerator has anything.
+    """
+    return 3 - _code_bits(accelerator) if accelerator.has(Extension.TABLE) else 0
+
+
 def _zero(accelerator: Accelerator) -> int:
     return 0
 
@@ -149,6 +157,7 @@ _TABLE: Mapping[Opcode, tuple[_Rule, ...]] = MappingProxyType(
             _Rule("memory_type", 0, _code_bits),
             *_TRANSFER,
             *(_Rule(pad, 1, _bits(4)) for pad in _PADS),
+            _Rule("memory_type_high", 0, _high_memory_bits, part_of="memory_type", part_low_bit=2),
         ),
         Opcode.STORE: (
             _Rule("memory_type", 0, _code_bits, constant=_store_memory),

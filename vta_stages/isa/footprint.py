@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.codec import Column, InstructionTable
-from vta_stages.isa.instructions import MemoryType, Opcode, honours_pads
+from vta_stages.isa.instructions import SINGLE_ROW, MemoryType, Opcode, honours_pads
 
 Selection = slice | NDArray[np.int64]
 """Elements of a buffer, as an index of a numpy array."""
@@ -65,7 +65,7 @@ def loaded_elements(table: InstructionTable, rows: int | slice = slice(None)) ->
             padded |= memory == memory_type
     width = columns["x_size"] + padded * (columns["x_pad_0"] + columns["x_pad_1"])
     height = columns["y_size"] + padded * (columns["y_pad_0"] + columns["y_pad_1"])
-    return width * np.where(memory == MemoryType.UOP, 1, height)
+    return width * np.where(np.isin(memory, SINGLE_ROW), 1, height)
 
 
 def transferred_span(table: InstructionTable, opcode: Opcode) -> Column:
@@ -76,7 +76,7 @@ def transferred_span(table: InstructionTable, opcode: Opcode) -> Column:
     columns = table.columns[opcode]
     rows = columns["y_size"]
     if opcode is Opcode.LOAD:
-        rows = np.where(columns["memory_type"] == MemoryType.UOP, 1, rows)
+        rows = np.where(np.isin(columns["memory_type"], SINGLE_ROW), 1, rows)
     return (rows - 1) * columns["x_stride"] + columns["x_size"]
 
 

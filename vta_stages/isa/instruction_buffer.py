@@ -84,7 +84,7 @@ class InstructionBuffer:
         """
         pads = (y_pad_0, y_pad_1, x_pad_0, x_pad_1)
         values = (memory_type, sram_base, dram_base, y_size, x_size, x_stride, *pads)
-        if memory_type in (MemoryType.UOP, MemoryType.ACC):
+        if memory_type in (MemoryType.UOP, MemoryType.ACC, MemoryType.TABLE):
             self._compute_loads.add(len(self))
         return self._append(Opcode.LOAD, values, tokens, region)
 
@@ -140,7 +140,7 @@ class InstructionBuffer:
     ) -> int:
         """Append an Alu; without ``imm`` the operand is ``acc[src]``.
 
-        ``vector_imm`` is the immediate that a REQUANTISE or LEAKY has beside ``acc[src]``.
+        ``vector_imm`` is the immediate that a REQUANTISE, TABLE or LEAKY has beside ``acc[src]``.
         """
         loops = (0, uop_bgn, uop_end, iter_out, iter_in)
         operand = (alu_opcode, imm is not None, vector_imm if imm is None else imm)
@@ -160,7 +160,7 @@ class InstructionBuffer:
         return self._tokens[index]
 
     def is_load_of_compute(self, index: int) -> bool:
-        """Return whether instruction ``index`` loads UOP or ACC, which only compute uses."""
+        """Return whether instruction ``index`` loads what only compute uses: UOP, ACC, TABLE."""
         return index in self._compute_loads
 
     def table(self) -> InstructionTable:

@@ -31,13 +31,17 @@ class Opcode(IntEnum):
 
 
 class MemoryType(IntEnum):
-    """The on-chip buffer of a LOAD or STORE. Addresses and extents count its elements."""
+    """The on-chip buffer of a LOAD or STORE. Addresses and extents count its elements.
+
+    An element of TABLE is four entries of the table, which has 256. It needs an extension.
+    """
 
     UOP = 0
     WGT = 1
     INP = 2
     ACC = 3
     OUT = 4
+    TABLE = 5
 
 
 class AluOp(IntEnum):
@@ -52,6 +56,7 @@ class AluOp(IntEnum):
     SHR = 3
     REQUANTISE = 4
     MULTIPLY = 5
+    TABLE = 6
     LEAKY = 7
 
 
@@ -59,15 +64,40 @@ EXTENSIONS: Mapping[AluOp, Extension] = MappingProxyType(
     {
         AluOp.REQUANTISE: Extension.REQUANTISE,
         AluOp.MULTIPLY: Extension.MULTIPLY,
+        AluOp.TABLE: Extension.TABLE,
         AluOp.LEAKY: Extension.LEAKY,
     }
 )
 """The extension that an operation needs."""
 
+MEMORY_EXTENSIONS: Mapping[MemoryType, Extension] = MappingProxyType(
+    {MemoryType.TABLE: Extension.TABLE}
+)
+"""The extension that a LOAD to a buffer needs."""
+
+SINGLE_ROW = (MemoryType.UOP, MemoryType.TABLE)
+"""The buffers of which a LOAD is a single row."""
+
+REQUANTISING = frozenset([AluOp.REQUANTISE, AluOp.TABLE])
+"""The operations that requantise the accumulator, with the same operands."""
+
+TABLE_ENTRIES = 256
+"""Entries of the table, one for each int8 value."""
+
 
 def alu_operations(accelerator: Accelerator) -> tuple[AluOp, ...]:
     """Return the operations that an accelerator has."""
     return tuple(o for o in AluOp if o not in EXTENSIONS or accelerator.has(EXTENSIONS[o]))
+
+
+def loaded_memories(accelerator: Accelerator) -> tuple[MemoryType, ...]:
+    """Return the buffers that a LOAD may fill."""
+    return tuple(
+        memory
+        for memory in MemoryType
+        if memory is not MemoryType.OUT
+        and (memory not in MEMORY_EXTENSIONS or accelerator.has(MEMORY_EXTENSIONS[memory]))
+    )
 
 
 class Module(IntEnum):
@@ -125,8 +155,8 @@ class Load(MemoryInstruction):
     """Copy rows from DRAM into a buffer.
 
     On chip, a row is ``x_pad_0 + x_size + x_pad_1`` elements wide, with ``y_pad_0`` rows of zeros
-    before and ``y_pad_1`` after the rows. Loads of WGT and UOP ignore the pads, a load of UOP reads
-    a single row, and revision 0.0.1 ignores the pads of ACC.
+    before and ``y_pad_1`` after the rows. Loads of WGT, UOP and TABLE ignore the pads, loads of
+    UOP and TABLE read a single row, and revision 0.0.1 ignores the pads of ACC.
     """
 
     memory_type: MemoryType
@@ -180,6 +210,9 @@ class Alu(LoopedInstruction):
     nothing, and the immediate has distance and bounds. MULTIPLY takes the low 16 bits of both
     operands as signed numbers; their product has 32 bits.
 
+    TABLE does what REQUANTISE does, but the out buffer gets the table's entry for each result, not
+    the result itself, which ``acc[dst]`` gets.
+
     LEAKY is a leaky ReLU in shifts: with ``v = acc[dst]`` and an offset ``acc[src]``, or 0 with
     ``use_imm``, ``t = (v + offset) >> first``; ``v += t`` if the immediate says so; and the result
     is ``max(v, t >> second)``. :func:`leaky_immediate` encodes both shifts. Sums wrap.
@@ -223,6 +256,14 @@ class Uop:
     wgt: int = 0
 
 
+def table_content(table: NDArray[np.int8]) -> bytes:
+    """Return a table int8[256], from the entry of -128 to that of 127, as a LOAD reads it.
+
+    The hardware counts the entries by the bits of the int8, so that of 0 comes first.
+    """
+    return np.roll(table, TABLE_ENTRIES // 2).astype(np.int8).tobytes()
+
+
 LONGEST_REQUANTISE_SHIFT = 31
 """The longest shift of a REQUANTISE, in bits. A distance has the bits of this number."""
 
@@ -230,6 +271,7 @@ REQUANTISE_CONSTANT_BITS = 27
 """Bits of the signed constant of a REQUANTISE."""
 
 _DISTANCE_BITS = 5
+_TABLE_ELEMENT_BYTES = 4
 
 
 def requantise_operand(
@@ -293,6 +335,7 @@ def element_bytes(accelerator: Accelerator, memory_type: MemoryType) -> int:
         MemoryType.INP: accelerator.inp_bytes,
         MemoryType.ACC: accelerator.acc_bytes,
         MemoryType.OUT: accelerator.out_bytes,
+        MemoryType.TABLE: _TABLE_ELEMENT_BYTES,
     }[memory_type]
 
 
@@ -304,6 +347,7 @@ def buffer_depth(accelerator: Accelerator, memory_type: MemoryType) -> int:
         MemoryType.INP: accelerator.inp_depth,
         MemoryType.ACC: accelerator.acc_depth,
         MemoryType.OUT: accelerator.out_depth,
+        MemoryType.TABLE: TABLE_ENTRIES // _TABLE_ELEMENT_BYTES,
     }[memory_type]
 
 

@@ -19,7 +19,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from vta_stages.isa.instructions import MemoryType, Module, Opcode, Token, element_bytes
+from vta_stages.isa.instructions import (
+    SINGLE_ROW,
+    MemoryType,
+    Module,
+    Opcode,
+    Token,
+    element_bytes,
+)
 from vta_stages.program import Program
 from vta_stages.timing.cost_model import CostModel
 from vta_stages.timing.port import Burst, Transfer, port_of
@@ -159,7 +166,7 @@ class _Work:
         for opcode in (Opcode.LOAD, Opcode.STORE):
             columns, at = table.columns[opcode], table.positions[opcode]
             memory = columns.get("memory_type", np.full(len(at), MemoryType.OUT))
-            rows[at] = np.where(memory == MemoryType.UOP, 1, columns["y_size"])
+            rows[at] = np.where(np.isin(memory, SINGLE_ROW), 1, columns["y_size"])
             row_bytes[at] = columns["x_size"] * sizes[memory]
             loads_weights[at] = memory == MemoryType.WGT
             if opcode is Opcode.LOAD:

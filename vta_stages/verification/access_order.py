@@ -1,9 +1,9 @@
 """Check that elements are written before they are read, and that tokens order shared accesses.
 
 The load module writes INP and WGT, which compute reads. Compute writes OUT, which store reads.
-Store writes tensors in DRAM, which load and compute read. Only compute uses ACC and UOP. The check
-follows the instructions in one possible order. Two accesses to the same element are safe if the
-earlier instruction has certainly ended before the later one starts
+Store writes tensors in DRAM, which load and compute read. Only compute uses ACC, UOP and TABLE.
+The check follows the instructions in one possible order. Two accesses to the same element are safe
+if the earlier instruction has certainly ended before the later one starts
 (:mod:`vta_stages.verification.ordering`).
 """
 
@@ -28,7 +28,15 @@ from vta_stages.isa.footprint import (
     loaded_elements,
     reads_own_entries,
 )
-from vta_stages.isa.instructions import AluOp, MemoryType, Module, Opcode, element_bytes
+from vta_stages.isa.instructions import (
+    SINGLE_ROW,
+    AluOp,
+    MemoryType,
+    Module,
+    Opcode,
+    buffer_depth,
+    element_bytes,
+)
 from vta_stages.program import Program, RegionKind
 from vta_stages.verification.ordering import Fault, Ordering
 
@@ -87,11 +95,14 @@ class AccessChecker:
         self._acc = _Memory.of("acc", accelerator.acc_depth, compute)
         self._out = _Memory.of("out", accelerator.out_depth, compute, store)
         self._uop = _Memory.of("uop", accelerator.uop_depth, compute)
+        tables = buffer_depth(accelerator, MemoryType.TABLE)
+        self._table = _Memory.of("table", tables, compute)
         self._buffers = {
             MemoryType.INP: self._inp,
             MemoryType.WGT: self._wgt,
             MemoryType.ACC: self._acc,
             MemoryType.UOP: self._uop,
+            MemoryType.TABLE: self._table,
         }
         self._is_chisel = accelerator.implementation == "chisel"
         self._distances = np.full(accelerator.acc_depth, _UNKNOWN, np.uint8)
@@ -169,7 +180,7 @@ class AccessChecker:
     def _load(self, access: _Access, row: Row) -> None:
         buffer_elements, code, sram_base, dram_base, y_size, x_size, x_stride, *_ = row
         memory_type = MemoryType(code)
-        if memory_type is MemoryType.UOP:
+        if memory_type in SINGLE_ROW:
             y_size = 1
         number = self._regions[access.index]
         unit = element_bytes(self._accelerator, memory_type)
@@ -265,6 +276,8 @@ class AccessChecker:
         if footprint.fault:
             raise self._fault(access.index, footprint.fault)
         self._read(access, self._acc, footprint.dst)
+        if code == AluOp.TABLE:
+            self._read(access, self._table, slice(None))
         # Before the check: later steps may shift by what an earlier one wrote.
         self._distances[footprint.dst] = _UNKNOWN
         if footprint.src is not None:

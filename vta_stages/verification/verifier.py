@@ -5,6 +5,7 @@ The rules:
 - Every instruction decodes. There is one FINISH, at the end, which waits for everything else.
 - Transfers stay within their buffer and DRAM region, and the kind of the region permits them. Only
   loads of INP have pads.
+- Uops and tables are loaded from constants.
 - GEMM and ALU indices stay within the buffers, and no instruction has an acc hazard.
 - Tokens balance, and the bounded queues do not deadlock.
 - Everything is written before it is read.
@@ -110,11 +111,14 @@ class _Verifier:
                 f"{MemoryType(memory[row]).name}, expected none"
             ),
         )
-        self._first(
-            positions,
-            (memory == MemoryType.UOP) & (loads["y_size"] != 1),
-            lambda row: f"loads {loads['y_size'][row]} rows of uops, expected 1",
-        )
+        for kind, what in ((MemoryType.UOP, "uops"), (MemoryType.TABLE, "a table")):
+            self._first(
+                positions,
+                (memory == kind) & (loads["y_size"] != 1),
+                lambda row, what=what: (  # type: ignore[misc]
+                    f"loads {loads['y_size'][row]} rows of {what}, expected 1"
+                ),
+            )
 
     def _check_regions(self, opcode: Opcode, positions: Column, memory: Column) -> None:
         program = self.program
@@ -147,14 +151,15 @@ class _Verifier:
                 ),
             )
         else:
-            self._first(
-                positions,
-                (memory == MemoryType.UOP) & ~constant[numbers],
-                lambda row: (
-                    f"loads uops from {kinds[numbers[row]]} region "
-                    f"{program.regions[numbers[row]].name}, expected const"
-                ),
-            )
+            for kind, what in ((MemoryType.UOP, "uops"), (MemoryType.TABLE, "a table")):
+                self._first(
+                    positions,
+                    (memory == kind) & ~constant[numbers],
+                    lambda row, what=what: (  # type: ignore[misc]
+                        f"loads {what} from {kinds[numbers[row]]} region "
+                        f"{program.regions[numbers[row]].name}, expected const"
+                    ),
+                )
 
     def _check_loops(self) -> None:
         depth = self.program.accelerator.uop_depth

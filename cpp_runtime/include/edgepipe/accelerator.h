@@ -31,11 +31,27 @@ enum class Implementation {
 enum class Extension : std::uint32_t {
   kRequantise = 1U << 0,  // an ALU operation that adds, shifts and clips
   kMultiply = 1U << 1,    // an ALU operation that multiplies
-  kLeaky = 1U << 3,       // an ALU operation that does a leaky ReLU
+  kTable = 1U << 2,  // a table of 256 int8 values for what an ALU operation gives the out buffer
+  kLeaky = 1U << 3,  // an ALU operation that does a leaky ReLU
 };
 
-/// The memory types of LOAD and STORE, numbered as in the encoding.
-enum class MemoryType : std::uint32_t { kUop = 0, kWgt = 1, kInp = 2, kAcc = 3, kOut = 4 };
+/// The memory types of LOAD and STORE, numbered as in the encoding. kTable needs an extension.
+enum class MemoryType : std::uint32_t {
+  kUop = 0,
+  kWgt = 1,
+  kInp = 2,
+  kAcc = 3,
+  kOut = 4,
+  kTable = 5
+};
+
+/// Whether a LOAD of a memory type is a single row.
+[[nodiscard]] constexpr bool loads_one_row(MemoryType type) {
+  return type == MemoryType::kUop || type == MemoryType::kTable;
+}
+
+/// Entries of the table of kTable, one for each int8 value, counted by its bits.
+inline constexpr std::uint32_t kTableEntries = 256;
 
 /// The defaults are the stock Ultra96 build 1x16_i8w8a32_15_15_18_17. Inputs, weights and outputs
 /// are int8, accumulators int32. Buffer sizes are log2 of bytes.
@@ -70,6 +86,7 @@ struct Accelerator {
   [[nodiscard]] std::uint32_t wgt_bytes() const { return block_out * block_in; }
   [[nodiscard]] std::uint32_t acc_bytes() const { return batch * block_out * 4; }
   [[nodiscard]] std::uint32_t out_bytes() const { return batch * block_out; }
+  [[nodiscard]] std::uint32_t table_bytes() const { return 4; }
 
   [[nodiscard]] std::uint32_t element_bytes(MemoryType type) const;
 
@@ -86,6 +103,8 @@ struct Accelerator {
   [[nodiscard]] std::uint32_t acc_depth() const {
     return (1U << acc_buffer_bytes_log2) / acc_bytes();
   }
+
+  [[nodiscard]] std::uint32_t table_depth() const { return kTableEntries / table_bytes(); }
 
   [[nodiscard]] std::uint32_t depth(MemoryType type) const;
 

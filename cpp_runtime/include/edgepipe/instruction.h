@@ -27,9 +27,11 @@ enum class Opcode : std::uint32_t { kLoad = 0, kStore = 1, kGemm = 2, kFinish = 
 /// is an arithmetic shift. The others after it are extensions: kRequantise adds operand >> 5 (0 for
 /// an immediate), shifts right by operand & 31 and clips to int8s in the immediate: the low one in
 /// bits 7:0, or without an acc[src] in bits 7:5 with zeros below them, the high one in bits 15:8.
-/// kMultiply multiplies the low 16 bits of both, signed. kLeaky makes max(v, t >> second) of
-/// v = acc[dst]: t is (v + operand) >> first, with the operand 0 for an immediate, and is added to v
-/// if bit 3 of the immediate is set; first is in its bits 2:0, second in its bits 6:4.
+/// kMultiply multiplies the low 16 bits of both, signed. kTable is kRequantise, but the out buffer
+/// gets the table's entry for the result; acc gets the result itself. kLeaky makes max(v, t >>
+/// second) of v = acc[dst]: t is (v + operand) >> first, with the operand 0 for an immediate, and
+/// is added to v if bit 3 of the immediate is set; first is in its bits 2:0, second in its bits
+/// 6:4.
 enum class AluOp : std::uint32_t {
   kMin = 0,
   kMax = 1,
@@ -37,6 +39,7 @@ enum class AluOp : std::uint32_t {
   kShr = 3,
   kRequantise = 4,
   kMultiply = 5,
+  kTable = 6,
   kLeaky = 7
 };
 
@@ -123,7 +126,9 @@ class InstructionCodec {
   [[nodiscard]] std::span<const InstructionField> fields(Opcode opcode) const;
 
  private:
+  [[nodiscard]] bool has(Extension extension) const;
   [[nodiscard]] Status check_operation(AluOp op) const;
+  [[nodiscard]] Status check_memory(MemoryType type) const;
 
   std::array<std::vector<InstructionField>, 5> fields_;
   std::uint32_t extensions_;

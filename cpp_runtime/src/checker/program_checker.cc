@@ -45,9 +45,10 @@ struct OutEntries {
   explicit OutEntries(std::size_t depth)
       : touch(depth), writer(depth, 0), defined(depth, 0), mirrors_acc(depth, 0) {}
   Touches touch;
-  std::vector<std::uint32_t> writer;      // index into CheckedProgram::steps of the GEMM or ALU
-  std::vector<std::uint8_t> defined;      // a GEMM reset leaves the low bits of the old acc there
-  std::vector<std::uint8_t> mirrors_acc;  // still the low 8 bits of acc: no ACC load since
+  std::vector<std::uint32_t> writer;  // index into CheckedProgram::steps of the GEMM or ALU
+  std::vector<std::uint8_t> defined;  // a GEMM reset leaves the low bits of the old acc there
+  std::vector<std::uint8_t>
+      mirrors_acc;  // still the low 8 bits of acc: not of the table, no ACC load since
 };
 
 template <typename T, typename Value>
@@ -74,6 +75,10 @@ bool is_identity(const Instruction& i) {
          (i.alu_opcode == AluOp::kAdd || i.alu_opcode == AluOp::kShr);
 }
 
+bool looks_up(const Instruction& i) {
+  return i.opcode == Opcode::kAlu && i.alu_opcode == AluOp::kTable;
+}
+
 bool is_vector_shift(const Instruction& i) {
   return i.opcode == Opcode::kAlu && i.use_imm == 0 && i.alu_opcode == AluOp::kShr;
 }
@@ -89,6 +94,7 @@ class Checker {
         dram_(accelerator),
         uop_(accelerator.uop_depth()),
         uop_initialised_(accelerator.uop_depth(), 0),
+        table_initialised_(accelerator.table_depth(), 0),
         inp_(accelerator.inp_depth()),
         wgt_(accelerator.wgt_depth()),
         acc_(accelerator.acc_depth()),
@@ -211,13 +217,16 @@ class Checker {
     const bool pads = (i.y_pad_0 | i.y_pad_1 | i.x_pad_0 | i.x_pad_1) != 0;
     const bool ignores_pads =
         i.memory_type == MemoryType::kUop || i.memory_type == MemoryType::kWgt ||
+        i.memory_type == MemoryType::kTable ||
         (i.memory_type == MemoryType::kAcc && accelerator_.revision == Revision::k0_0_1);
     if (pads && ignores_pads) {
       return errors_.broken("pads on a " + std::string(to_string(i.memory_type)) +
                             " load, which this revision ignores");
     }
-    if (i.memory_type == MemoryType::kUop && i.y_size != 1) {
-      return errors_.broken(std::to_string(i.y_size) + " rows of uops, a UOP load has one");
+    if (loads_one_row(i.memory_type) && i.y_size != 1) {
+      const bool uops = i.memory_type == MemoryType::kUop;
+      return errors_.broken(std::to_string(i.y_size) + " rows of " + (uops ? "uops" : "a table") +
+                            ", a " + std::string(to_string(i.memory_type)) + " load has one");
     }
     const std::uint64_t elements =
         std::uint64_t{i.y_pad_0 + i.y_size + i.y_pad_1} * (i.x_pad_0 + i.x_size + i.x_pad_1);
@@ -231,6 +240,9 @@ class Checker {
         return load_tiles(inp_, {i.sram_base, end});
       case MemoryType::kWgt:
         return load_tiles(wgt_, {i.sram_base, end});
+      case MemoryType::kTable:
+        mark(table_initialised_, {i.sram_base, end}, 1);
+        return {};
       case MemoryType::kAcc:
       case MemoryType::kOut:
         break;
@@ -411,6 +423,7 @@ class Checker {
           "an immediate whose src differs from dst, from where this accelerator "
           "would read another operand");
     }
+    if (Status status = check_table(i); !status.ok()) return status;
     const bool reads = i.use_imm == 0;
     const StepFootprint& touched = footprints_.of(i, uops_of(i), checked_.uop_sources.size());
     if (touched.in_range && !touched.hazardous && (!reads || read_accs(touched.src)) &&
@@ -423,6 +436,15 @@ class Checker {
                                  });
     begin_instruction();
     return good ? check_distances(i, touched) : std::move(failure_);
+  }
+
+  [[nodiscard]] Status check_table(const Instruction& i) const {
+    if (!looks_up(i) || i.iter_out == 0 || i.iter_in == 0 || i.uop_begin == i.uop_end) return {};
+    const auto end = static_cast<std::uint32_t>(table_initialised_.size());
+    if (all_set(table_initialised_, {0, end})) return {};
+    std::uint32_t n = 0;
+    while (table_initialised_[n] != 0) ++n;
+    return errors_.uninitialised("table", n);
   }
 
   // An entry that the instruction itself writes is no longer a known distance in its later steps.
@@ -506,7 +528,8 @@ class Checker {
     mark(out_.touch.written, entries, now_.sequence + 1);
     mark(out_.writer, entries, checked_.steps.size() - 1);
     mark(out_.defined, entries, defines_out);
-    mark(out_.mirrors_acc, entries, defines_out);
+    const bool mirrors = defines_out && !looks_up(checked_.steps.back().instruction);
+    mark(out_.mirrors_acc, entries, mirrors);
   }
 
   // The pipeline drains between instructions, so steps of different instructions are far apart.
@@ -579,6 +602,7 @@ class Checker {
   DramLedger dram_;
   std::vector<Uop> uop_;
   std::vector<std::uint8_t> uop_initialised_;
+  std::vector<std::uint8_t> table_initialised_;
   Touches inp_;
   Touches wgt_;
   AccEntries acc_;

@@ -35,6 +35,7 @@ inline constexpr std::uint32_t kCapabilityInterrupt = 1U << 3;
 inline constexpr std::uint32_t kCapabilityAbort = 1U << 4;
 inline constexpr std::uint32_t kCapabilityRequantise = 1U << 8;
 inline constexpr std::uint32_t kCapabilityMultiply = 1U << 9;
+inline constexpr std::uint32_t kCapabilityTable = 1U << 10;
 inline constexpr std::uint32_t kCapabilityLeaky = 1U << 11;
 inline constexpr std::uint32_t kStateIdle = 1U << 0;
 inline constexpr std::uint32_t kStateAborting = 1U << 1;

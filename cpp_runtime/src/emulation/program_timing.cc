@@ -36,7 +36,7 @@ Work work_of(const Accelerator& accelerator, const CostModel& cost, const Instru
   switch (i.opcode) {
     case Opcode::kLoad: {
       const bool weights = i.memory_type == MemoryType::kWgt;
-      work.rows = i.memory_type == MemoryType::kUop ? 1 : i.y_size;
+      work.rows = loads_one_row(i.memory_type) ? 1 : i.y_size;
       work.row_bytes = std::int64_t{i.x_size} * accelerator.element_bytes(i.memory_type);
       work.loads_weights = weights;
       if (weights || i.memory_type == MemoryType::kInp) work.cycles += cost.tensor_load_cycles;

@@ -42,10 +42,11 @@ constexpr std::array<std::pair<std::string_view, Implementation>, 3> kImplementa
 
 constexpr const char* kExtensions = "extensions";
 // In the order of their names, in which the hash of a configuration has them.
-constexpr std::array<std::pair<std::string_view, Extension>, 3> kExtensionNames{{
+constexpr std::array<std::pair<std::string_view, Extension>, 4> kExtensionNames{{
     {"leaky", Extension::kLeaky},
     {"multiply", Extension::kMultiply},
     {"requantise", Extension::kRequantise},
+    {"table", Extension::kTable},
 }};
 
 /// The set that a list of names describes; none if there is another name or value in it.
@@ -84,6 +85,8 @@ std::uint32_t Accelerator::element_bytes(MemoryType type) const {
       return inp_bytes();
     case MemoryType::kAcc:
       return acc_bytes();
+    case MemoryType::kTable:
+      return table_bytes();
     case MemoryType::kOut:
       break;
   }
@@ -98,6 +101,8 @@ std::uint32_t Accelerator::depth(MemoryType type) const {
       return wgt_depth();
     case MemoryType::kInp:
       return inp_depth();
+    case MemoryType::kTable:
+      return table_depth();
     case MemoryType::kAcc:
     case MemoryType::kOut:
       break;
@@ -217,7 +222,9 @@ Result<Accelerator> accelerator_from_json(const nlohmann::json& object) {
   }
   if (const auto found = object.find(kExtensions); found != object.end()) {
     const std::optional<std::uint32_t> extensions = extensions_of(*found);
-    if (!extensions) return invalid("extensions: expected a list of requantise, multiply, leaky");
+    if (!extensions) {
+      return invalid("extensions: expected a list of requantise, multiply, table, leaky");
+    }
     accelerator.extensions = *extensions;
   }
   for (const auto& item : object.items()) {

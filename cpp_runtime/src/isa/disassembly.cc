@@ -23,10 +23,13 @@ std::string loop_text(const Instruction& i) {
          number(i.src_factor_in);
 }
 
+/// Whether an operation has the bounds of a REQUANTISE in its immediate.
+bool requantises(AluOp op) { return op == AluOp::kRequantise || op == AluOp::kTable; }
+
 std::string operand_text(const Instruction& i) {
   if (i.use_imm != 0) return " imm " + std::to_string(i.imm);
   // Here the immediate has the bounds, or the shifts.
-  const bool has_both = i.alu_opcode == AluOp::kRequantise || i.alu_opcode == AluOp::kLeaky;
+  const bool has_both = requantises(i.alu_opcode) || i.alu_opcode == AluOp::kLeaky;
   return has_both ? " vector imm " + std::to_string(i.imm) : " vector";
 }
 
@@ -48,14 +51,14 @@ std::string_view to_string(Opcode opcode) {
 }
 
 std::string_view to_string(MemoryType type) {
-  constexpr std::array<std::string_view, 5> kNames{"UOP", "WGT", "INP", "ACC", "OUT"};
+  constexpr std::array<std::string_view, 6> kNames{"UOP", "WGT", "INP", "ACC", "OUT", "TABLE"};
   const auto index = static_cast<std::size_t>(type);
   return index < kNames.size() ? kNames[index] : "?";
 }
 
 std::string_view to_string(AluOp op) {
-  constexpr std::array<std::string_view, 8> kNames{"MIN",        "MAX",      "ADD", "SHR",
-                                                   "REQUANTISE", "MULTIPLY", "?",   "LEAKY"};
+  constexpr std::array<std::string_view, 8> kNames{"MIN",        "MAX",      "ADD",   "SHR",
+                                                   "REQUANTISE", "MULTIPLY", "TABLE", "LEAKY"};
   const auto index = static_cast<std::size_t>(op);
   return index < kNames.size() ? kNames[index] : "?";
 }

@@ -16,6 +16,8 @@ std::uint32_t element_bytes(const Accelerator& accelerator, MemoryType type) {
       return accelerator.inp_bytes();
     case MemoryType::kAcc:
       return accelerator.acc_bytes();
+    case MemoryType::kTable:
+      return accelerator.table_bytes();
     case MemoryType::kOut:
       return accelerator.out_bytes();
   }

@@ -32,6 +32,15 @@ constexpr std::array kAccess{
     access<&Instruction::push_prev>("push_prev_dep"),
     access<&Instruction::push_next>("push_next_dep"),
     access<&Instruction::memory_type>("memory_type"),
+    // Bit 2 of memory_type, where revision 0.0.1 has it. It comes after the bits below it.
+    Access{
+        .name = "memory_type_high",
+        .get = [](const Instruction& i) { return static_cast<std::uint32_t>(i.memory_type) >> 2; },
+        .set =
+            [](Instruction& i, std::uint32_t value) {
+              i.memory_type =
+                  static_cast<MemoryType>(static_cast<std::uint32_t>(i.memory_type) | value << 2);
+            }},
     access<&Instruction::sram_base>("sram_base"),
     access<&Instruction::dram_base>("dram_base"),
     access<&Instruction::y_size>("y_size"),
@@ -76,6 +85,7 @@ std::uint64_t mask(std::uint32_t bits) { return (std::uint64_t{1} << bits) - 1; 
 std::optional<Extension> extension_of(AluOp op) {
   if (op == AluOp::kRequantise) return Extension::kRequantise;
   if (op == AluOp::kMultiply) return Extension::kMultiply;
+  if (op == AluOp::kTable) return Extension::kTable;
   if (op == AluOp::kLeaky) return Extension::kLeaky;
   return std::nullopt;
 }
@@ -90,6 +100,9 @@ InstructionCodec::InstructionCodec(const Accelerator& accelerator)
 
   // The instruction table: {name, bits} from bit 0 up; an empty name continues at bit 64.
   using Row = std::pair<std::string_view, std::uint32_t>;
+  const auto end_of_low = [](std::vector<Row>& rows) {
+    return std::ranges::find(rows, "", &Row::first);
+  };
   const std::vector<Row> head{{"opcode", 3},
                               {"pop_prev_dep", 1},
                               {"pop_next_dep", 1},
@@ -106,6 +119,9 @@ InstructionCodec::InstructionCodec(const Accelerator& accelerator)
                                 {"y_pad_1", 4},
                                 {"x_pad_0", 4},
                                 {"x_pad_1", 4}};
+  std::vector<Row> load = memory;
+  if (has(Extension::kTable) && type_bits == 2)
+    load.emplace(end_of_low(load), "memory_type_high", 1);
   std::vector<Row> loops{{"reset", 1},
                          {"uop_bgn", uop},
                          {"uop_end", uop + 1},
@@ -121,7 +137,7 @@ InstructionCodec::InstructionCodec(const Accelerator& accelerator)
   std::vector<Row> alu = loops;
   // The extensions' operations have a third bit, for which revision 0.0.1 has no room there.
   if (extensions_ != 0 && type_bits == 2) {
-    alu.insert(std::ranges::find(alu, "", &Row::first), {"alu_opcode_high", 1});
+    alu.emplace(end_of_low(alu), "alu_opcode_high", 1);
   }
   alu.insert(alu.end(), {{"alu_opcode", type_bits}, {"use_imm", 1}, {"imm", 16}});
 
@@ -142,7 +158,7 @@ InstructionCodec::InstructionCodec(const Accelerator& accelerator)
       }
     }
   };
-  place(Opcode::kLoad, memory);
+  place(Opcode::kLoad, load);
   place(Opcode::kStore, memory);
   place(Opcode::kGemm, gemm);
   place(Opcode::kFinish, {});
@@ -189,23 +205,32 @@ Result<Instruction> InstructionCodec::decode(const InstructionWord& word) const 
     }
     instruction.memory_type = MemoryType::kOut;
   }
-  if (instruction.opcode == Opcode::kLoad && instruction.memory_type > MemoryType::kAcc) {
-    return Status(Code::kDevice,
-                  "LOAD with memory type " +
-                      std::to_string(static_cast<std::uint32_t>(instruction.memory_type)) +
-                      ", expected UOP 0, WGT 1, INP 2 or ACC 3");
+  if (instruction.opcode == Opcode::kLoad) {
+    if (Status status = check_memory(instruction.memory_type); !status.ok()) return status;
   }
   if (Status status = check_operation(instruction.alu_opcode); !status.ok()) return status;
   return instruction;
 }
 
+bool InstructionCodec::has(Extension extension) const {
+  return (extensions_ & static_cast<std::uint32_t>(extension)) != 0;
+}
+
+Status InstructionCodec::check_memory(MemoryType type) const {
+  const bool table = has(Extension::kTable);
+  if (type <= MemoryType::kAcc || (table && type == MemoryType::kTable)) return {};
+  return {Code::kDevice,
+          "LOAD with memory type " + std::to_string(static_cast<std::uint32_t>(type)) +
+              ", expected UOP 0, WGT 1, INP 2" + (table ? ", ACC 3 or TABLE 5" : " or ACC 3")};
+}
+
 Status InstructionCodec::check_operation(AluOp op) const {
-  if (op > AluOp::kMultiply && op != AluOp::kLeaky) {
+  if (op > AluOp::kLeaky) {
     return {Code::kDevice, "ALU operation " + std::to_string(static_cast<std::uint32_t>(op)) +
                                " does not exist, expected MIN 0, MAX 1, ADD 2 or SHR 3"};
   }
   const std::optional<Extension> needed = extension_of(op);
-  if (!needed || (extensions_ & static_cast<std::uint32_t>(*needed)) != 0) return {};
+  if (!needed || has(*needed)) return {};
   return {Code::kDevice, "ALU operation " + std::string(to_string(op)) +
                              " is an extension that this accelerator lacks, expected an operation "
                              "that it has"};
@@ -214,6 +239,11 @@ Status InstructionCodec::check_operation(AluOp op) const {
 Result<InstructionWord> InstructionCodec::encode(const Instruction& instruction) const {
   if (Status status = check_operation(instruction.alu_opcode); !status.ok()) {
     return Status(Code::kInvalidArgument, status.message());
+  }
+  if (instruction.opcode == Opcode::kLoad) {
+    if (Status status = check_memory(instruction.memory_type); !status.ok()) {
+      return Status(Code::kInvalidArgument, status.message());
+    }
   }
   std::array<std::uint64_t, 2> words{};
   for (const InstructionField& field : fields(instruction.opcode)) {
@@ -225,7 +255,8 @@ Result<InstructionWord> InstructionCodec::encode(const Instruction& instruction)
       }
       value &= 0xffff;
     }
-    if (field.name == "alu_opcode") value &= static_cast<std::uint32_t>(mask(field.bits));
+    if (field.name == "alu_opcode" || field.name == "memory_type")
+      value &= static_cast<std::uint32_t>(mask(field.bits));
     if (field.name == "memory_type" && instruction.opcode == Opcode::kStore) {
       value = field.bits == 2 ? 0 : 4;
     }

@@ -127,6 +127,7 @@ void run_alu(const Instruction& instruction, Iterations iterations, const Uop* u
       if (shifts_right_only) return run<ShrRight>(instruction, iterations, uops, accelerator, acc);
       return run<Shr>(instruction, iterations, uops, accelerator, acc);
     case AluOp::kRequantise:
+    case AluOp::kTable:
       if (instruction.use_imm == 0) {
         return run(instruction, iterations, uops, accelerator, acc,
                    RequantiseVector(instruction.imm));

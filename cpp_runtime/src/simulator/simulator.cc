@@ -24,6 +24,8 @@ void transfer(const CheckedInstruction& step, Sram& sram) {
       return sram.load_wgt(i, step.dram);
     case MemoryType::kInp:
       return sram.load_inp(i, step.dram);
+    case MemoryType::kTable:
+      return sram.load_table(i, step.dram);
     case MemoryType::kAcc:
     case MemoryType::kOut:
       return sram.load_acc(i, step.dram);

@@ -80,6 +80,11 @@ void Sram::load_acc(const Instruction& i, const std::byte* dram) {
   clear(i.y_pad_1 * width);
 }
 
+void Sram::load_table(const Instruction& i, const std::byte* dram) {
+  const std::size_t unit = accelerator_.table_bytes();
+  if (i.x_size != 0) std::memcpy(table_.data() + i.sram_base * unit, dram, i.x_size * unit);
+}
+
 void Sram::store_out(const Instruction& i, std::byte* dram) const {
   const std::size_t element_bytes = accelerator_.out_bytes();
   const std::int8_t* out = out_.data() + i.sram_base * element_bytes;
@@ -112,11 +117,14 @@ void Sram::alu(const Instruction& i, Iterations iterations) {
 
 void Sram::update_out(const Instruction& i, Iterations iterations) {
   const std::size_t lanes = accelerator_.out_bytes();
+  const bool looks_up = i.opcode == Opcode::kAlu && i.alu_opcode == AluOp::kTable;
   for_each_step(i, iterations, uops_of(i), [&](std::uint32_t dst, std::uint32_t, std::uint32_t) {
     const std::int32_t* acc = acc_.data() + dst * lanes;
     std::int8_t* out = out_.data() + dst * lanes;
-    for (std::size_t lane = 0; lane < lanes; ++lane)
-      out[lane] = static_cast<std::int8_t>(acc[lane]);
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      out[lane] = looks_up ? table_[static_cast<std::uint8_t>(acc[lane])]
+                           : static_cast<std::int8_t>(acc[lane]);
+    }
   });
 }
 

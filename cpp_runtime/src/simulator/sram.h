@@ -4,6 +4,7 @@
 // verdict holds for every run of the same instructions and uops.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -26,6 +27,7 @@ class Sram {
   void load_inp(const Instruction& instruction, const std::byte* dram);
   void load_wgt(const Instruction& instruction, const std::byte* dram);
   void load_acc(const Instruction& instruction, const std::byte* dram);
+  void load_table(const Instruction& instruction, const std::byte* dram);
   void store_out(const Instruction& instruction, std::byte* dram) const;
 
   // GEMM and ALU, in pieces of any number of iterations.
@@ -34,8 +36,8 @@ class Sram {
   void alu(const Instruction& instruction, Iterations iterations);
 
   /// Copies the low 8 bits of the acc entries that these iterations of a GEMM or ALU instruction
-  /// wrote to the out buffer. The hardware does so at every step; here only entries that a STORE
-  /// reads are copied.
+  /// wrote to the out buffer, or what the table has for them after a TABLE. The hardware does so at
+  /// every step; here only entries that a STORE reads are copied.
   void update_out(const Instruction& instruction, Iterations iterations);
 
  private:
@@ -51,6 +53,7 @@ class Sram {
   std::vector<std::byte> wgt_;     // packed by kernel_
   std::vector<std::int32_t> acc_;  // [depth][batch][block_out]
   std::vector<std::int8_t> out_;   // [depth][batch][block_out]
+  std::array<std::int8_t, kTableEntries> table_{};
 };
 
 }  // namespace edgepipe

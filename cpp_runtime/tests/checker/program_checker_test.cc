@@ -21,6 +21,16 @@ TEST(ProgramChecker, AcceptsTheUnchangedProgram) {
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
+constexpr auto kTable = static_cast<std::uint32_t>(Extension::kTable);
+
+Instruction look_up() { return VtaProgram::alu(AluOp::kTable, 0); }
+
+Instruction load_table(const VtaProgram& p, std::uint32_t elements) {
+  Instruction load = p.transfer(Opcode::kLoad, MemoryType::kTable, VtaProgram::kWgtOffset);
+  load.x_size = elements;
+  return load;
+}
+
 void expect_refused(VtaProgram& program, const std::string& text) {
   const Status status = program.run();
   EXPECT_EQ(status.code(), Code::kDevice);
@@ -197,6 +207,35 @@ const Broken kBroken[] = {
     {"AccIsWritten",
      [](VtaProgram& p) { p.instructions[VtaProgram::kReset] = VtaProgram::alu(AluOp::kAdd, 1); },
      "reads acc entry 0, which nothing has written"},
+    {"TableIsLoaded",
+     [](VtaProgram& p) { p.insert(VtaProgram::kStore, look_up()); },
+     "reads table entry 0, which nothing has written",
+     {.extensions = kTable}},
+    {"TheWholeTableIsLoaded",
+     [](VtaProgram& p) {
+       p.insert(VtaProgram::kStore, look_up());
+       p.insert(VtaProgram::kStore, load_table(p, 63));
+     },
+     "reads table entry 63, which nothing has written",
+     {.extensions = kTable}},
+    {"TablesStayInTheirBuffer",
+     [](VtaProgram& p) { p.insert(VtaProgram::kStore, load_table(p, 65)); },
+     "SRAM entries [0, 65) of TABLE, the buffer has 64",
+     {.extensions = kTable}},
+    {"TablesAreOneRow",
+     [](VtaProgram& p) {
+       p.insert(VtaProgram::kStore, load_table(p, 1));
+       p.instructions[VtaProgram::kStore].y_size = 2;
+     },
+     "2 rows of a table, a TABLE load has one",
+     {.extensions = kTable}},
+    {"TablesHaveNoPads",
+     [](VtaProgram& p) {
+       p.insert(VtaProgram::kStore, load_table(p, 1));
+       p.instructions[VtaProgram::kStore].x_pad_0 = 1;
+     },
+     "pads on a TABLE load, which this revision ignores",
+     {.extensions = kTable}},
     {"OutIsWritten", [](VtaProgram& p) { p.instructions[VtaProgram::kStore].sram_base = 1; },
      "reads out entry 1, which nothing has written"},
     {"OutIsNotOnlyReset", [](VtaProgram& p) { p.instructions[VtaProgram::kGemm].reset = 1; },

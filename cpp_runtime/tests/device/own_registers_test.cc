@@ -61,8 +61,9 @@ TEST(ConfigurationHashTest, IsThatOfTheHardware) {
   EXPECT_NE(configuration_hash({.uop_index_bits = 13}, 16), configuration_hash({}, 16));
   Accelerator extended;
   extended.extensions = static_cast<std::uint32_t>(Extension::kRequantise) |
-                        static_cast<std::uint32_t>(Extension::kMultiply);
-  EXPECT_EQ(configuration_hash(extended, 16), 0xDF91E0D3u);
+                        static_cast<std::uint32_t>(Extension::kMultiply) |
+                        static_cast<std::uint32_t>(Extension::kTable);
+  EXPECT_EQ(configuration_hash(extended, 16), 0x8B237127u);
 }
 
 TEST_F(OwnRegistersTest, APublishedBitstreamHasNone) {

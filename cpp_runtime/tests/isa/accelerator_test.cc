@@ -59,7 +59,7 @@ TEST(Accelerator, ReadsExtensionsByName) {
   for (const auto& wrong : {nlohmann::json("requantise"), nlohmann::json::array({"divide"})}) {
     description["extensions"] = wrong;
     EXPECT_THAT(parse_accelerator(description.dump()).status().message(),
-                HasSubstr("extensions: expected a list of requantise, multiply, leaky"));
+                HasSubstr("extensions: expected a list of requantise, multiply, table, leaky"));
   }
   description["extensions"] = nlohmann::json::array({"multiply"});
   description["implementation"] = "hls";

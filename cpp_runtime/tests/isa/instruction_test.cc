@@ -83,6 +83,37 @@ TEST_P(EveryRevision, RefusesAnExtensionThatTheAcceleratorLacks) {
   EXPECT_EQ(stock.decode(*able.encode(requantise)).status().code(), Code::kDevice);
 }
 
+constexpr auto kTableOnly = static_cast<std::uint32_t>(Extension::kTable);
+
+TEST_P(EveryRevision, DecodesTheLoadOfATable) {
+  const InstructionCodec codec({.revision = GetParam(), .extensions = kTableOnly});
+  const Instruction load{.opcode = Opcode::kLoad,
+                         .memory_type = MemoryType::kTable,
+                         .sram_base = 0xffff,
+                         .dram_base = 0xffff'ffff,
+                         .y_size = 1,
+                         .x_size = 64};
+  const auto word = codec.encode(load);
+  ASSERT_TRUE(word.ok()) << word.status().message();
+  EXPECT_EQ(word->low >> 57, 1U);
+  const auto again = codec.decode(*word);
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(*again, load);
+  EXPECT_EQ(module_of(load), Module::kCompute);
+}
+
+TEST_P(EveryRevision, RefusesTheLoadOfATableThatTheAcceleratorLacks) {
+  const InstructionCodec able({.revision = GetParam(), .extensions = kTableOnly});
+  const InstructionCodec other({.revision = GetParam(), .extensions = kBoth});
+  const Instruction load{.opcode = Opcode::kLoad, .memory_type = MemoryType::kTable, .x_size = 1};
+  EXPECT_EQ(other.decode(*able.encode(load)).status().code(), Code::kDevice);
+  EXPECT_THAT(other.encode(load).status().message(),
+              HasSubstr("LOAD with memory type 5, expected UOP 0, WGT 1, INP 2 or ACC 3"));
+  const Instruction out{.opcode = Opcode::kLoad, .memory_type = MemoryType::kOut, .x_size = 1};
+  EXPECT_THAT(able.encode(out).status().message(),
+              HasSubstr("LOAD with memory type 4, expected UOP 0, WGT 1, INP 2, ACC 3 or TABLE 5"));
+}
+
 TEST(InstructionCodec, AnExtensionIsDisassembledWithItsBounds) {
   EXPECT_EQ(disassemble({.opcode = Opcode::kAlu, .alu_opcode = AluOp::kRequantise, .imm = 32640}),
             "ALU REQUANTISE vector imm 32640 uop [0,0) loops 0x0 dst +0,+0 src +0,+0");

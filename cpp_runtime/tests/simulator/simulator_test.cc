@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "simulator/alu.h"
 #include "simulator/gemm_kernel.h"
@@ -243,6 +244,44 @@ TEST(Alu, MultiplyTakesSixteenSignedBits) {
   EXPECT_EQ(multiply(-32768, -32768), 1 << 30);
   EXPECT_EQ(multiply(0x1'8000, 2), -65536);
   EXPECT_EQ(alu(AluOp::kMultiply, 100, -3), -300);
+}
+
+TEST(Alu, TableLeavesTheRequantisedValueInAcc) {
+  EXPECT_EQ(alu(AluOp::kTable, 1000, bounds(-128 + 4, 127)), 62);
+  EXPECT_EQ(alu_on_two(Implementation::kUnknown, AluOp::kTable, false, bounds(-128, 127),
+                       {1000, 8 * 32 + 4}),
+            63);
+}
+
+// An addition of 0 after it writes acc's low bits to out again, which are not what is there.
+TEST(Simulator, StoresWhatTheTableHasUntilAccIsWrittenAgain) {
+  for (const bool again : {false, true}) {
+    VtaProgram p({.extensions = static_cast<std::uint32_t>(Extension::kTable)});
+    p.fill(1);
+    std::fill_n(p.int8_at(VtaProgram::kWgtOffset), 256, std::int8_t{0});
+    for (int n = 0; n < 16; ++n) p.int8_at(VtaProgram::kWgtOffset)[17 * n] = 1;
+    auto* const table = p.data.data() + 1024;
+    for (int n = 0; n < 256; ++n) table[n] = static_cast<std::byte>(255 - n);
+    Instruction look_up = VtaProgram::alu(AluOp::kTable, bounds(-128, 127));
+    look_up.push_next = std::exchange(p.instructions[VtaProgram::kStore - 1].push_next, 0);
+    if (again) look_up.push_next = 0;
+    p.insert(VtaProgram::kStore, look_up);
+    if (again) {
+      Instruction same = VtaProgram::alu(AluOp::kAdd, 0);
+      same.push_next = 1;
+      p.insert(VtaProgram::kStore + 1, same);
+    }
+    p.insert(VtaProgram::kStore, {.opcode = Opcode::kLoad,
+                                  .memory_type = MemoryType::kTable,
+                                  .dram_base = p.element(MemoryType::kTable, 1024),
+                                  .y_size = 1,
+                                  .x_size = 64});
+    const Status status = p.run();
+    ASSERT_TRUE(status.ok()) << status.message();
+    auto expected = p.product();
+    for (auto& value : expected) value = again ? value : static_cast<std::int8_t>(-1 - value);
+    EXPECT_EQ(p.output(), expected);
+  }
 }
 
 TEST(Alu, LeakyTakesTheLargerOfTheValueAndTheBranch) {

@@ -17,6 +17,7 @@ from vta_rtl.compute.vector_alu import VectorAlu
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.instruction_buffer import encode
 from vta_stages.isa.instructions import (
+    REQUANTISING,
     Alu,
     AluOp,
     requantise_bounds,
@@ -68,12 +69,12 @@ def operation(op: AluOp, *, use_imm: bool, imm: int) -> Alu:
     return Alu(alu_opcode=op, uop_bgn=0, uop_end=1, use_imm=use_imm, imm=imm)
 
 
+@pytest.mark.parametrize("op", sorted(REQUANTISING))
 @pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
-def test_requantise_adds_shifts_and_clips(revision: str) -> None:
+def test_requantise_adds_shifts_and_clips(revision: str, op: AluOp) -> None:
     cases = random_cases(1, 60)
     programs = [
-        (operation(AluOp.REQUANTISE, use_imm=use_imm, imm=imm), dst, src)
-        for use_imm, imm, dst, src in cases
+        (operation(op, use_imm=use_imm, imm=imm), dst, src) for use_imm, imm, dst, src in cases
     ]
     expected = [
         requantised(np.array(dst), np.array(src), imm, use_imm=use_imm).tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from vta_rtl.dram.loader import Loader
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.instruction_buffer import encode
 from vta_stages.isa.instructions import (
+    MEMORY_EXTENSIONS,
+    SINGLE_ROW,
     Load,
     MemoryType,
     buffer_depth,
@@ -51,7 +54,7 @@ def expected(accelerator: Accelerator, load: Load, dram: bytes) -> list[int]:
     y0, y1, x0, x1 = (
         getattr(load, name) if pads else 0 for name in ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
     )
-    rows = 1 if kind is MemoryType.UOP else load.y_size
+    rows = 1 if kind in SINGLE_ROW else load.y_size
     width = x0 + load.x_size + x1
     elements = [0] * (y0 * width)
     for y in range(rows):
@@ -66,9 +69,10 @@ def random_load(draw: random.Random, accelerator: Accelerator, kind: MemoryType)
     size = element_bytes(accelerator, kind)
     x_size, y_size = draw.randrange(0, 20), draw.randrange(1, 5)
     x_stride = draw.choice([0, x_size, x_size + draw.randrange(9)])
+    room = 20 if kind in SINGLE_ROW else 600
     elements = DRAM_BYTES // size - y_size * x_stride - x_size
     return Load(
-        memory_type=kind, sram_base=draw.randrange(buffer_depth(accelerator, kind) - 600),
+        memory_type=kind, sram_base=draw.randrange(buffer_depth(accelerator, kind) - room),
         dram_base=draw.randrange(elements), x_size=x_size, y_size=y_size, x_stride=x_stride,
         **{name: draw.randrange(4) for name in ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")},
     )  # fmt: skip
@@ -130,6 +134,8 @@ def test_random_loads_write_rows_and_pads(
     accelerator: Accelerator, kind: MemoryType, bus_bytes: int, stall_percent: int
 ) -> None:
     draw = random.Random(f"{accelerator} {kind}")
+    if kind in MEMORY_EXTENSIONS:
+        accelerator = replace(accelerator, extensions=(MEMORY_EXTENSIONS[kind],))
     loads = [
         random_load(draw, accelerator, kind) for _ in range(6 if kind is MemoryType.WGT else 12)
     ]
@@ -154,6 +160,24 @@ def test_the_memorys_latency_shows_once_in_a_load() -> None:
     slow = check_loads(Accelerator(), MemoryType.INP, [rows], dram_model(16, latency_cycles=105))
     assert slow[0] == quick[0] + 100
     assert quick[0] < 256 + 5 + 10
+
+
+@pytest.mark.parametrize("bits", [1 << 57 | 3 << 7, 1 << 57])
+def test_the_third_bit_of_a_memory_type_counts(bits: int) -> None:
+    """Types 7 and 4, of which the lower bits are those of ACC and UOP."""
+    accelerator = Accelerator(extensions=("table",))
+    kinds = (MemoryType.UOP, MemoryType.ACC, MemoryType.TABLE)
+    loader = Loader(accelerator, kinds, bus_bytes=16)
+
+    async def run(ctx: SimulatorContext) -> None:
+        ctx.set(loader.instruction, 1 << 64 | 1 << 80 | bits)
+        ctx.set(loader.start, 1)
+        await ctx.tick()
+        ctx.set(loader.start, 0)
+        assert not ctx.get(loader.busy)
+        assert not ctx.get(loader.bus.ar.valid)
+
+    simulate(loader, run)
 
 
 def test_an_unknown_memory_type_does_nothing() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from instruction_records import EXTENDED
 
-from vta_rtl.isa.document import MEANINGS, OPERATIONS, PAGE, page
+from vta_rtl.isa.document import MEANINGS, MEMORIES, OPERATIONS, PAGE, page
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.fields import instruction_fields, uop_fields
-from vta_stages.isa.instructions import EXTENSIONS
+from vta_stages.isa.instructions import EXTENSIONS, MEMORY_EXTENSIONS
 
 
 def test_the_page_is_current() -> None:
@@ -23,5 +23,6 @@ def test_it_explains_every_field() -> None:
 
 def test_it_explains_every_extension() -> None:
     assert set(OPERATIONS) == set(EXTENSIONS)
-    for name in (operation.name for operation in EXTENSIONS):
-        assert page().count(f" {name} |") == 1
+    assert set(MEMORIES) == set(MEMORY_EXTENSIONS)
+    for code in (*EXTENSIONS, *MEMORY_EXTENSIONS):
+        assert page().count(f"| {code.value} {code.name} |") == 1

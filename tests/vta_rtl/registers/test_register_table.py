@@ -98,6 +98,7 @@ def test_capabilities_say_which_extensions_there_are() -> None:
     assert capability_word(Accelerator()) == 0x1F
     assert capability_word(Accelerator(extensions=("requantise",))) == 0x11F
     assert capability_word(Accelerator(extensions=("multiply",))) == 0x21F
+    assert capability_word(Accelerator(extensions=("table",))) == 0x41F
     assert capability_word(Accelerator(extensions=("leaky",))) == 0x81F
     assert capability_word(Accelerator(extensions=("multiply", "requantise"))) == 0x31F
 
@@ -118,8 +119,8 @@ def test_the_hash_differs_between_configurations_and_never_changes() -> None:
     ]
     assert len({*others, configuration_hash(Accelerator(), 16)}) == 11
     # The driver computes the same (cpp_runtime/tests/device/own_registers_test.cc).
-    two = Accelerator(extensions=("multiply", "requantise"))
-    assert configuration_hash(two, 16) == 0xDF91_E0D3
+    extended = Accelerator(extensions=("multiply", "requantise", "table"))
+    assert configuration_hash(extended, 16) == 0x8B23_7127
     # What does not change programs or the driver does not change the hash.
     assert configuration_hash(Accelerator(clock_hz=1), 16) == configuration_hash(Accelerator(), 16)
 

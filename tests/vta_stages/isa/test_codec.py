@@ -165,8 +165,8 @@ def test_buffers_too_deep_for_the_encoding_are_refused() -> None:
         (5, 0, "instruction 0: opcode is 5, expected one of LOAD 0, STORE 1"),
         (3, 1, r"instruction 0 \(FINISH\): bits outside all fields are set in 0x0*1_0*3"),
         (1 << 7 | 1, 0, r"instruction 0 \(STORE\): memory_type is 1, expected one of \[4\]"),
-        (5 << 7, 0, r"instruction 0 \(LOAD\): memory_type is 5, expected one of \[0, 1, 2, 3\]"),
-        (4, 6 << 44, r"instruction 0 \(ALU\): alu_opcode is 6, expected one of \[0, 1, 2, 3\]"),
+        (7 << 7, 0, r"instruction 0 \(LOAD\): memory_type is 7, expected one of \[0, 1, 2, 3\]"),
+        (4, 7 << 44, r"instruction 0 \(ALU\): LEAKY needs the extension leaky"),
     ],
 )
 def test_invalid_instruction_words_are_refused(low: int, high: int, message: str) -> None:
@@ -220,6 +220,8 @@ def test_the_modules_of_a_table() -> None:
 REQUANTISE = isa.Alu(alu_opcode=isa.AluOp.REQUANTISE, uop_bgn=1, uop_end=2, iter_out=3, iter_in=4,
                      imm=isa.requantise_bounds(-2, 127))  # fmt: skip
 MULTIPLY = isa.Alu(alu_opcode=isa.AluOp.MULTIPLY, uop_bgn=1, uop_end=2, iter_out=3, iter_in=4)
+TABLE = isa.Alu(alu_opcode=isa.AluOp.TABLE, uop_bgn=1, uop_end=2, iter_out=3, iter_in=4, imm=5)
+LOAD_TABLE = isa.Load(memory_type=isa.MemoryType.TABLE, sram_base=5, dram_base=9, x_size=3)
 LEAKY = isa.Alu(alu_opcode=isa.AluOp.LEAKY, uop_bgn=1, uop_end=2, iter_out=3, iter_in=4,
                 imm=isa.leaky_immediate(2, 5, adds=True))  # fmt: skip
 
@@ -230,6 +232,10 @@ LEAKY = isa.Alu(alu_opcode=isa.AluOp.LEAKY, uop_bgn=1, uop_end=2, iter_out=3, it
         # Revision 0.0.1 has two bits for the operation: the third is behind the loops.
         ("0.0.1", REQUANTISE, 4 | LOOPS | 1 << 63, 0x7FFE << 47),
         ("0.0.1", MULTIPLY, 4 | LOOPS | 1 << 63, 1 << 44),
+        ("0.0.1", TABLE, 4 | LOOPS | 1 << 63, 2 << 44 | 5 << 47),
+        ("0.0.1", LOAD_TABLE, 1 << 7 | 5 << 9 | 9 << 25 | 1 << 57, 1 | 3 << 16),
+        ("0.0.2", TABLE, 4 | LOOPS, 6 << 44 | 5 << 48),
+        ("0.0.2", LOAD_TABLE, 5 << 7 | 5 << 10 | 9 << 26, 1 | 3 << 16),
         ("0.0.2", REQUANTISE, 4 | LOOPS, 4 << 44 | 0x7FFE << 48),
         ("0.0.2", MULTIPLY, 4 | LOOPS, 5 << 44),
         ("0.0.1", LEAKY, 4 | LOOPS | 1 << 63, 3 << 44 | 0x5A << 47),
@@ -255,26 +261,43 @@ def test_what_upstream_has_keeps_its_bits_with_extensions(target: Accelerator) -
 @pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
 @pytest.mark.parametrize(
     ("instruction", "name"),
-    [(REQUANTISE, "requantise"), (MULTIPLY, "multiply"), (LEAKY, "leaky")],
+    [
+        (REQUANTISE, "requantise"),
+        (MULTIPLY, "multiply"),
+        (TABLE, "table"),
+        (LOAD_TABLE, "table"),
+        (LEAKY, "leaky"),
+    ],
 )
 def test_an_extension_that_an_accelerator_lacks_is_refused(
-    instruction: isa.Alu, name: str, revision: str
+    instruction: isa.Alu | isa.Load, name: str, revision: str
 ) -> None:
     other = "requantise" if name == "multiply" else "multiply"
     able = Accelerator(revision=revision, extensions=(name,))
     unable = Accelerator(revision=revision, extensions=(other,))
     words = encode(able, [isa.Finish(), instruction])
+    opcode = type(instruction).__name__.upper()
     message = (
-        rf"instruction 1 \(ALU\): {name.upper()} needs the extension {name}, "
+        rf"instruction 1 \({opcode}\): {name.upper()} needs the extension {name}, "
         rf"the accelerator's extensions are: {other}$"
     )
-    with pytest.raises(EncodingError, match=message) as caught:
-        decode(unable, words)
-    assert caught.value.hint == "compile the program for this accelerator"
+    if (instruction, revision) == (LOAD_TABLE, "0.0.1"):
+        with pytest.raises(EncodingError, match="bits outside all fields are set"):
+            decode(unable, words)
+    else:
+        with pytest.raises(EncodingError, match=message) as caught:
+            decode(unable, words)
+        assert caught.value.hint == "compile the program for this accelerator"
     with pytest.raises(EncodingError, match=message):
         encode(unable, [isa.Finish(), instruction])
     with pytest.raises(EncodingError, match=r"the accelerator's extensions are: none$"):
         encode(replace(able, extensions=()), [isa.Finish(), instruction])
+
+
+def test_the_content_of_a_table_begins_with_the_entry_of_0() -> None:
+    table = np.arange(-128, 128, dtype=np.int8)
+    content = np.frombuffer(isa.table_content(table), np.int8)
+    assert [content[0], content[127], content[128], content[255]] == [0, 127, -128, -1]
 
 
 def test_words_with_an_extension_are_refused_by_a_stock_accelerator() -> None:

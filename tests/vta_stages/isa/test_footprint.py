@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from accelerators import ALL_EXTENSIONS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -133,6 +134,7 @@ def test_the_last_index_of_a_gemm_must_be_within_its_buffer(
         ("0.0.2", MemoryType.ACC, 6 * 7, 23),
         ("0.0.2", MemoryType.WGT, 3 * 3, 23),
         ("0.0.2", MemoryType.UOP, 3, 3),
+        ("0.0.2", MemoryType.TABLE, 3, 3),
     ],
 )
 def test_a_load_fills_rows_with_pads_where_the_memory_has_them(
@@ -142,7 +144,7 @@ def test_a_load_fills_rows_with_pads_where_the_memory_has_them(
         memory_type=memory_type, sram_base=0, dram_base=0, y_size=3, x_size=3, x_stride=10,
         y_pad_0=1, y_pad_1=2, x_pad_0=4, x_pad_1=0,
     )  # fmt: skip
-    target = Accelerator(revision=revision)
+    target = Accelerator(revision=revision, extensions=ALL_EXTENSIONS)
     table = decode_table(target, encode(target, [load]))
     assert loaded_elements(table).tolist() == [elements]
     assert transferred_span(table, Opcode.LOAD).tolist() == [span]

@@ -25,7 +25,9 @@ from vta_stages.isa.instructions import (
     Token,
     leaky_immediate,
     requantise_bounds,
+    requantise_immediate,
     requantise_operand,
+    table_content,
 )
 from vta_stages.isa.layout import diagonal_weights
 from vta_stages.program import LayerSpan, Program, Region, RegionKind
@@ -34,6 +36,7 @@ from vta_stages.verification.verifier import verify
 pytestmark = pytest.mark.sim
 
 CONSTS, DATA, RESULT = range(3)
+TABLE_ADDRESS = 1 << 12
 TARGETS = [
     replace(shape, revision=revision)
     for revision in ("0.0.1", "0.0.2")
@@ -58,6 +61,7 @@ class Assembler:
         self._last = Module.COMPUTE
         self._uops: list[NDArray[np.int64]] = []
         self._data = bytearray()
+        self._table = b""
         self._stored = 0
 
     def _at(self, module: Module) -> int:
@@ -79,6 +83,14 @@ class Assembler:
             region=CONSTS,
         )  # fmt: skip
         return at + len(block)
+
+    def table(self, table: NDArray[np.int8]) -> None:
+        """Load the table int8[256], the only one of the program."""
+        self._table = table_content(table)
+        self.buffer.load(
+            MemoryType.TABLE, sram_base=0, dram_base=TABLE_ADDRESS // 4, x_size=64,
+            tokens=self.compute(), region=CONSTS,
+        )  # fmt: skip
 
     def place(self, data: NDArray[np.generic], element_bytes: int) -> int:
         """Put an array into the input; return its address in elements."""
@@ -125,6 +137,8 @@ class Assembler:
             self.buffer.finish(tokens=Token.POP_NEXT)
         encoded = encode_uops(self.target, np.concatenate([np.zeros((0, 3), int), *self._uops]))
         consts = encoded.tobytes()
+        if self._table:
+            consts = consts.ljust(TABLE_ADDRESS, b"\0") + self._table
         stored_bytes = self._stored * self.target.out_bytes
         return Program(
             accelerator=self.target,
@@ -354,6 +368,19 @@ def test_requantise_is_an_addition_a_shift_and_two_clips(
     stock.alu(AluOp.MAX, adds, low)
     stock.alu(AluOp.MIN, adds, high)
     np.testing.assert_array_equal(extended.run_int32(16), stock.run_int32(16))
+
+
+def test_a_table_gives_the_out_buffer_its_entries(target: Accelerator) -> None:
+    values = random_acc(target, 20, 16)
+    table = random_int8(21, 256)
+    extended = replace(target, extensions=ALL_EXTENSIONS)
+    case = Assembler(extended)
+    case.load(MemoryType.ACC, values)
+    case.table(table)
+    uops = case.uops([[i, 0, 0] for i in range(16)])
+    case.alu(AluOp.TABLE, uops, requantise_immediate(24, -128, 127))
+    case.store(16)
+    assert np.array_equal(case.run(), table[(values >> 24) + 128])
 
 
 def test_multiply_has_the_products_of_16_bits(target: Accelerator) -> None:

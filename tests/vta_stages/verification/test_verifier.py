@@ -128,6 +128,48 @@ def test_a_transfer_must_use_a_permitted_region(regions: Mapping[int, str], mess
     refuse(with_changes({}, regions=regions), message)
 
 
+TABLE = replace(STOCK, extensions=("table",))
+LOAD_TABLE = 6
+
+
+def with_table(
+    *, load: Mapping[str, Any] | None, region: str = "consts", accelerator: Accelerator = TABLE
+) -> Program:
+    """Return a program that looks its results up; ``load`` changes the load, none: without it."""
+    program = product_instructions()
+    look_up = isa.Alu(alu_opcode=isa.AluOp.TABLE, uop_bgn=0, uop_end=16, push_next=True)
+    program[SHIFT:SHIFT] = [replace(program[SHIFT], push_next=False)]
+    program[SHIFT + 1] = look_up
+    regions = {}
+    if load is not None:
+        sizes: dict[str, Any] = {"sram_base": 0, "dram_base": 16, "x_size": 64, **load}
+        program.insert(LOAD_TABLE, isa.Load(memory_type=isa.MemoryType.TABLE, **sizes))
+        regions[LOAD_TABLE] = region
+    return assemble(program, accelerator=accelerator, regions=regions, consts=bytes(256))
+
+
+def test_a_table_is_loaded_before_it_is_used() -> None:
+    verify(with_table(load={}))
+    whole = "reads undefined table elements, expected them to be written first"
+    refuse(with_table(load=None), whole)
+    refuse(with_table(load={"x_size": 63}), whole)
+
+
+@pytest.mark.parametrize(
+    ("load", "region", "message"),
+    [
+        ({"x_size": 65}, "consts", r"ends at table\[65\], expected at most 64 elements"),
+        ({"y_size": 2}, "consts", "loads 2 rows of a table, expected 1"),
+        ({"x_pad_0": 1}, "consts", "has pads, which some or all bitstreams ignore in loads of T"),
+        ({}, "data", "loads a table from input region data, expected const"),
+    ],
+)
+def test_a_load_of_a_table_must_keep_the_rules(
+    load: Mapping[str, Any], region: str, message: str
+) -> None:
+    refuse(with_table(load=load, region=region), message)
+
+
 def test_acc_loads_with_pads_are_refused_in_both_revisions() -> None:
     load = isa.Load(memory_type=isa.MemoryType.ACC, sram_base=0, dram_base=0, x_size=16)
     without = [product_instructions()[LOAD_UOP], load, *product_instructions()[SHIFT:]]
