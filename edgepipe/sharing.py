@@ -176,7 +176,7 @@ class _Divider:
             (name + sharing.ON_VTA, name + sharing.ON_ARM)
         ):
             return ()
-        return sharing.shares(operator, check.accelerator.block_out)
+        return sharing.shares(operator, check.accelerator.block_in)
 
     def guess(self, name: str, arm_channels: int) -> HalfCosts:
         """Return the costs with the accelerator's time divided like the channels."""
@@ -289,7 +289,7 @@ def _halves(task: Task, operator: Operator, arm_channels: int) -> Halves:
     if not check.book.allows(operator, "arm"):
         unable["arm"] = "the rules refuse it"
     names = {each.name for each in check.operators}
-    sharing.require(operator, arm_channels, check.accelerator.block_out, names, unable)
+    sharing.require(operator, arm_channels, check.accelerator.block_in, names, unable)
     return halves(task, operator, arm_channels)
 
 

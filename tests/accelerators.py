@@ -22,6 +22,32 @@ HALF_BUFFERS = Accelerator(
     acc_buffer_bytes_log2=16,
 )
 ONE_BY_THIRTYTWO = Accelerator(block_in=32, block_out=32, wgt_buffer_bytes_log2=20)
+RECTANGULAR = Accelerator(
+    block_in=8,
+    block_out=4,
+    uop_buffer_bytes_log2=12,
+    inp_buffer_bytes_log2=13,
+    wgt_buffer_bytes_log2=14,
+    acc_buffer_bytes_log2=14,
+    acc_hazard_steps=1,
+    extensions=ALL_EXTENSIONS,
+)
+"""1x8x4: a few lanes, and small buffers."""
+
+THIRTYTWO_BY_SIXTEEN = Accelerator(
+    block_in=32, inp_buffer_bytes_log2=16, acc_hazard_steps=1, extensions=ALL_EXTENSIONS
+)
+"""1x32x16: 512 products a cycle, 16 lanes out."""
+
+QUARTERS = Accelerator(
+    revision="0.0.2",
+    block_in=16,
+    block_out=4,
+    wgt_buffer_bytes_log2=16,
+    acc_buffer_bytes_log2=15,
+)
+"""1x16x4, with a hazard: four output elements make an input element."""
+
 CHISEL = Accelerator(
     revision="0.0.2",
     uop_buffer_bytes_log2=13,

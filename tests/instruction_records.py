@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from accelerators import ALL_EXTENSIONS, FOUR_BY_EIGHT
+from accelerators import ALL_EXTENSIONS, FOUR_BY_EIGHT, RECTANGULAR
 from hypothesis import strategies as st
 
 from vta_stages.accelerator import Accelerator
@@ -23,7 +23,7 @@ def accelerator(configuration: str, revision: str) -> Accelerator:
 
 STOCK = [accelerator(c, r) for c in ("1x16", "4x8", "1x32") for r in ("0.0.1", "0.0.2")]
 EXTENDED = [replace(accelerator("1x16", r), extensions=ALL_EXTENSIONS) for r in ("0.0.1", "0.0.2")]
-ACCELERATORS = [*STOCK, *EXTENDED]
+ACCELERATORS = [*STOCK, *EXTENDED, RECTANGULAR]
 
 
 def name_of(target: Accelerator) -> str:

@@ -40,10 +40,12 @@ class Accelerator:
     """One VTA build. The defaults are the stock Ultra96 configuration ``1x16_i8w8a32_15_15_18_17``.
 
     Inputs, weights and outputs are always int8, accumulators int32, as in every published
-    bitstream. Buffer sizes are log2 of bytes, as in upstream's ``vta_config.json``. Steps that
-    touch the same accumulator entry must be ``acc_hazard_steps`` apart. Queue depths are entries;
-    ``load_queue_depth`` is that of the load module, 0: as the other modules'. ``uop_index_bits``
-    is the width of a uop's index in instructions, 0: as many as the buffer needs.
+    bitstream. ``block_in`` may be several times ``block_out`` in hardware of our own: then an
+    element of a tensor is an input element, which takes several output elements. Buffer sizes are
+    log2 of bytes, as in upstream's ``vta_config.json``. Steps that touch the same accumulator entry
+    must be ``acc_hazard_steps`` apart. Queue depths are entries; ``load_queue_depth`` is that of
+    the load module, 0: as the other modules'. ``uop_index_bits`` is the width of a uop's index in
+    instructions, 0: as many as the buffer needs.
 
     ``implementation`` is the upstream source of the build. In ``"hls"`` a negative lane of a vector
     SHR shifts left, and the operand of an immediate is at dst; in ``"chisel"`` no lane shifts left,
@@ -75,11 +77,6 @@ class Accelerator:
                 f"accelerator: encoding revision {self.revision!r} is unknown",
                 hint=f"known revisions: {', '.join(REVISIONS)}",
             )
-        if self.block_in != self.block_out:
-            raise AcceleratorError(
-                f"accelerator: block_in {self.block_in} differs from block_out {self.block_out}",
-                hint="a layer's output feeds the next layer's input, so both blocks must be equal",
-            )
         for name in ("clock_hz", "acc_hazard_steps", "command_queue_depth", "token_queue_depth"):
             if getattr(self, name) < 1:
                 raise AcceleratorError(
@@ -97,6 +94,7 @@ class Accelerator:
                 "implementation does not pass a result on to the next step"
             )
         self._check_extensions()
+        self._check_blocks()
         if self.load_queue_depth < 0:
             raise AcceleratorError(
                 f"accelerator: load_queue_depth is {self.load_queue_depth}, expected >= 0"
@@ -125,13 +123,34 @@ class Accelerator:
             )
         object.__setattr__(self, "extensions", tuple(sorted(set(map(str, self.extensions)))))
 
-    def _check_sizes(self) -> None:
-        for name in ("batch", "block_in"):
+    def _check_blocks(self) -> None:
+        for name in ("batch", "block_in", "block_out"):
             found = getattr(self, name)
             if not 1 <= found <= _MOST_BLOCK or found & (found - 1):
                 raise AcceleratorError(
                     f"accelerator: {name} is {found}, expected a power of two up to {_MOST_BLOCK}"
                 )
+        if self.block_in == self.block_out:
+            return
+        found_blocks = f"accelerator: block_in {self.block_in}, block_out {self.block_out}"
+        if self.block_in < self.block_out:
+            raise AcceleratorError(
+                f"{found_blocks}, expected block_out <= block_in",
+                hint="a layer's output feeds the next layer's input, so an input block is one or "
+                "several output blocks",
+            )
+        if self.implementation:
+            raise AcceleratorError(
+                f"{found_blocks}, expected equal blocks for implementation {self.implementation!r}",
+                hint="no upstream build has rectangular blocks: leave out implementation",
+            )
+        if self.batch > 1:
+            raise AcceleratorError(
+                f"{found_blocks}, batch {self.batch}, expected equal blocks or a batch of 1",
+                hint="the output blocks of an input block are neighbours only without a batch",
+            )
+
+    def _check_sizes(self) -> None:
         for name in ("uop", "inp", "wgt", "acc"):
             log2, element = (
                 getattr(self, f"{name}_buffer_bytes_log2"),
@@ -156,6 +175,11 @@ class Accelerator:
     def has(self, extension: Extension) -> bool:
         """Return whether the accelerator has an extension."""
         return extension.value in self.extensions
+
+    @property
+    def parts(self) -> int:
+        """How many output elements an element of a tensor, an input element, consists of."""
+        return self.block_in // self.block_out
 
     @property
     def load_commands(self) -> int:
@@ -224,8 +248,12 @@ class Accelerator:
 
     @property
     def configuration(self) -> str:
-        """The configuration's name in upstream's notation, e.g. ``1x16_i8w8a32_15_15_18_17``."""
+        """The configuration's name in upstream's notation, e.g. ``1x16_i8w8a32_15_15_18_17``.
+
+        Rectangular blocks, which upstream lacks, have both sizes: ``1x32x16_i8w8a32_15_16_18_17``.
+        """
+        block = f"{self.block_in}" + (f"x{self.block_out}" if self.parts > 1 else "")
         return (
-            f"{self.batch}x{self.block_in}_i8w8a32_{self.uop_buffer_bytes_log2}"
+            f"{self.batch}x{block}_i8w8a32_{self.uop_buffer_bytes_log2}"
             f"_{self.inp_buffer_bytes_log2}_{self.wgt_buffer_bytes_log2}_{self.acc_buffer_bytes_log2}"
         )

@@ -123,7 +123,7 @@ def _elide_moves(
     concatenations) is copied to ``<output>:part<n>``; no operator's name contains a colon. A
     concatenation whose parts do not all start at whole blocks stays a layer, which moves lanes.
     """
-    block = accelerator.block_out
+    block = accelerator.block_in
     remaining: list[PlannedLayer] = []
     for layer in reversed(layers):
         if isinstance(layer, Pick) and _is_of_blocks(layer, block):

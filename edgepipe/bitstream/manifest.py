@@ -11,7 +11,7 @@ from edgepipe import resources, schema
 from edgepipe.errors import BitstreamError, advise
 from vta_stages.accelerator import REVISIONS
 
-_CONFIGURATION = r"\d+x\d+_i8w8a32(_\d+){4}"
+_CONFIGURATION = r"\d+x\d+(x\d+)?_i8w8a32(_\d+){4}"
 _REVISION = "|".join(map(re.escape, REVISIONS))
 
 

@@ -75,5 +75,6 @@ def weight_bytes(operator: Operator, accelerator: Accelerator) -> int:
     if not isinstance(layer, Conv | TransposedConv):
         return 0
     made, read, *kernel = layer.weight.shape
-    blocks = -(-made // accelerator.block_out) * -(-read // accelerator.block_in)
-    return int(blocks * accelerator.block_out * accelerator.block_in * prod(kernel))
+    block = accelerator.block_in
+    blocks = -(-made // block) * -(-read // block)
+    return int(blocks * block * block * prod(kernel))

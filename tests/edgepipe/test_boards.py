@@ -131,7 +131,11 @@ def test_a_users_own_board_file_is_accepted(tmp_path):
         ("cores = 4", "cores = 4\ndma_bytes = -1", "dma_bytes is -1, expected >= 0"),
         ('"aarch64"', '"riscv"', "architecture 'riscv' is unknown"),
         ('revision = "0.0.1"', 'revision = "0.0.3"', "revision '0.0.3' is unknown"),
-        ("block_in = 16", "block_in = 8", "block_in 8 differs from block_out 16"),
+        (
+            "block_in = 16",
+            "block_in = 8",
+            "block_in 8, block_out 16, expected block_out <= block_in",
+        ),
         ("cores = 4", "cores = ", "mine.toml: not valid TOML"),
         ("cores = [0]", "cores = [4]", "threads.vta: core 4 does not exist"),
         ("cores = [1, 2, 3]", "cores = [1, 0, 0]", "threads.arm: core 0 is given twice"),

@@ -374,7 +374,8 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "unequal blocks": (
         lambda f: Accelerator(block_in=8, block_out=16),
-        "a layer's output feeds the next layer's input, so both blocks must be equal",
+        "a layer's output feeds the next layer's input, so an input block is one or several output "
+        "blocks",
     ),
     "a damaged program": (
         lambda f: program(f, "{}"),

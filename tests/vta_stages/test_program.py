@@ -254,6 +254,23 @@ def test_fields_of_an_accelerator_that_say_nothing_are_not_written(tmp_path: Pat
             "implementation 'hls' with extensions requantise, multiply, expected none",
             "no upstream build has extensions: leave out implementation",
         ),
+        ({"block_out": 24}, "block_out is 24, expected a power of two up to 256", ""),
+        (
+            {"block_in": 8},
+            "block_in 8, block_out 16, expected block_out <= block_in",
+            "a layer's output feeds the next layer's input, so an input block is one or several "
+            "output blocks",
+        ),
+        (
+            {"block_in": 32, "implementation": "hls"},
+            "block_in 32, block_out 16, expected equal blocks for implementation 'hls'",
+            "no upstream build has rectangular blocks: leave out implementation",
+        ),
+        (
+            {"block_in": 32, "batch": 2},
+            "block_in 32, block_out 16, batch 2, expected equal blocks or a batch of 1",
+            "the output blocks of an input block are neighbours only without a batch",
+        ),
     ],
 )
 def test_values_that_no_accelerator_has_are_refused(

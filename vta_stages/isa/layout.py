@@ -1,13 +1,13 @@
 """The layout of tensors in the accelerator's memory: activations, weights, accumulator vectors.
 
-With the accelerator's block ``b`` and batch ``n``:
+With the accelerator's input block ``b`` and batch ``n``:
 
 - activations ``int8[samples, c, h, w]`` become ``int8[ceil(c/b), h, w, n, b]``; one ``[n, b]`` is
-  one INP (or OUT) element
-- weights ``int8[co, ci, kh, kw]`` become ``int8[ceil(co/b), ceil(ci/b), kh, kw, b, b]``; one
-  ``[block_out, block_in]`` block is one WGT element
+  one INP element, and one or several OUT elements
+- weights ``int8[co, ci, kh, kw]`` become ``int8[ceil(co/o), ceil(ci/b), kh, kw, o, b]`` with the
+  output block ``o``; one ``[o, b]`` block is one WGT element
 - a value per channel ``int32[c]`` becomes ``int32[ceil(c/b), n, b]``; one ``[n, b]`` is one ACC
-  element, the same for every batch row
+  element, or several, the same for every batch row
 
 Packing fills lanes and rows outside the tensor with zeros; unpacking ignores them.
 """
@@ -29,7 +29,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 def channel_blocks(accelerator: Accelerator, channels: int) -> int:
     """Return how many channel blocks hold ``channels`` channels."""
-    return -(-channels // accelerator.block_out)
+    return -(-channels // accelerator.block_in)
 
 
 def activation_shape(
@@ -112,9 +112,9 @@ def diagonal_weights(accelerator: Accelerator, factors: Int8Array) -> Int8Array:
 
 def _split_channels(accelerator: Accelerator, values: NDArray[Scalar]) -> NDArray[Scalar]:
     blocks = channel_blocks(accelerator, len(values))
-    padded = np.zeros(blocks * accelerator.block_out, values.dtype)
+    padded = np.zeros(blocks * accelerator.block_in, values.dtype)
     padded[: len(values)] = values
-    return padded.reshape(blocks, accelerator.block_out)
+    return padded.reshape(blocks, accelerator.block_in)
 
 
 def _check(what: str, array: NDArray[np.generic], dtype: type[np.generic], rank: int) -> None:

@@ -116,7 +116,8 @@ struct Accelerator {
   /// Bits of a uop's index in an instruction. A buffer may be smaller than they can say.
   [[nodiscard]] std::uint32_t uop_bits() const;
 
-  /// Upstream's name for the configuration, e.g. "1x16_i8w8a32_15_15_18_17". Allocates.
+  /// Upstream's name for the configuration, e.g. "1x16_i8w8a32_15_15_18_17"; with rectangular
+  /// blocks, which upstream lacks, e.g. "1x32x16_i8w8a32_15_16_18_17". Allocates.
   [[nodiscard]] std::string configuration() const;
 
   /// kInvalidArgument if no VTA can have these values: a size that is not a power of two, a

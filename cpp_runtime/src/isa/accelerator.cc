@@ -111,9 +111,11 @@ std::uint32_t Accelerator::depth(MemoryType type) const {
 }
 
 std::string Accelerator::configuration() const {
-  return std::to_string(batch) + "x" + std::to_string(block_in) + "_i8w8a32_" +
-         std::to_string(uop_buffer_bytes_log2) + "_" + std::to_string(inp_buffer_bytes_log2) + "_" +
-         std::to_string(wgt_buffer_bytes_log2) + "_" + std::to_string(acc_buffer_bytes_log2);
+  const std::string block =
+      std::to_string(block_in) + (block_in == block_out ? "" : "x" + std::to_string(block_out));
+  return std::to_string(batch) + "x" + block + "_i8w8a32_" + std::to_string(uop_buffer_bytes_log2) +
+         "_" + std::to_string(inp_buffer_bytes_log2) + "_" + std::to_string(wgt_buffer_bytes_log2) +
+         "_" + std::to_string(acc_buffer_bytes_log2);
 }
 
 std::string Accelerator::extension_names() const {
@@ -125,15 +127,21 @@ std::string Accelerator::extension_names() const {
 }
 
 Status Accelerator::validate() const {
-  if (block_in != block_out) {
-    return invalid("block_in " + std::to_string(block_in) + " differs from block_out " +
-                   std::to_string(block_out));
-  }
-  for (const auto& [name, bound] : {std::pair{"batch", batch}, std::pair{"block_in", block_in}}) {
+  for (const auto& [name, bound] : {std::pair{"batch", batch}, std::pair{"block_in", block_in},
+                                    std::pair{"block_out", block_out}}) {
     if (!std::has_single_bit(bound) || bound > 256) {
       return invalid(std::string(name) + " is " + std::to_string(bound) +
                      ", expected a power of two up to 256");
     }
+  }
+  if (block_in < block_out) {
+    return invalid("block_in " + std::to_string(block_in) + " is smaller than block_out " +
+                   std::to_string(block_out));
+  }
+  if (block_in != block_out && (implementation != Implementation::kUnknown || batch != 1)) {
+    return invalid("block_in " + std::to_string(block_in) + " differs from block_out " +
+                   std::to_string(block_out) +
+                   ", but upstream's builds and those with a batch have equal blocks");
   }
   for (const auto& [name, bytes_log2, element_bytes] :
        {std::tuple{"uop", uop_buffer_bytes_log2, uop_bytes()},

@@ -48,7 +48,7 @@ void run_neon(const GemmOperands& operands) {
 }  // namespace
 
 void add_neon_gemm_kernels(const Accelerator& accelerator, std::vector<GemmKernel>& kernels) {
-  if (accelerator.block_in != kBlock) return;
+  if (accelerator.block_in != kBlock || accelerator.block_out != kBlock) return;
   kernels.push_back({.name = "neon",
                      .inp_bytes = std::size_t{accelerator.inp_bytes()} * 2,
                      .wgt_bytes = std::size_t{accelerator.wgt_bytes()} * 2,

@@ -99,7 +99,7 @@ EDGEPIPE_VNNI void run_vnni(const GemmOperands& operands) {
 }  // namespace
 
 void add_x86_gemm_kernels(const Accelerator& accelerator, std::vector<GemmKernel>& kernels) {
-  if (accelerator.block_in != kBlock) return;
+  if (accelerator.block_in != kBlock || accelerator.block_out != kBlock) return;
   if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vnni") != 0) {
     kernels.push_back({.name = "avx512-vnni",
                        .inp_bytes = accelerator.inp_bytes(),

@@ -79,6 +79,21 @@ TEST(Accelerator, RefusesAnIndexThatCannotNameEveryUopAndOneThatIsTooWide) {
   }
 }
 
+TEST(Accelerator, HasSeveralOutputBlocksInAnInputBlockIfItIsOurOwn) {
+  const Accelerator wide{.block_in = 32, .inp_buffer_bytes_log2 = 16};
+  EXPECT_TRUE(wide.validate().ok()) << wide.validate().message();
+  EXPECT_EQ(wide.configuration(), "1x32x16_i8w8a32_15_16_18_17");
+  EXPECT_EQ(wide.wgt_bytes(), 512U);
+  EXPECT_EQ(wide.wgt_depth(), 512U);
+  EXPECT_EQ(wide.out_bytes(), 16U);
+  EXPECT_THAT((Accelerator{.block_in = 8}).validate().message(),
+              HasSubstr("block_in 8 is smaller than block_out 16"));
+  EXPECT_THAT((Accelerator{.batch = 2, .block_in = 32}).validate().message(),
+              HasSubstr("block_in 32 differs from block_out 16, but upstream's builds and"));
+  EXPECT_FALSE(
+      (Accelerator{.block_in = 32, .implementation = Implementation::kHls}).validate().ok());
+}
+
 TEST(Accelerator, NamesAMissingAnUnknownAndAWrongField) {
   auto missing = testing::stock_accelerator();
   missing.erase("batch");
@@ -95,7 +110,7 @@ TEST(Accelerator, NamesAMissingAnUnknownAndAWrongField) {
 }
 
 TEST(Accelerator, RefusesWhatNoVtaCanHave) {
-  EXPECT_FALSE((Accelerator{.block_out = 8}).validate().ok());
+  EXPECT_FALSE((Accelerator{.block_out = 24}).validate().ok());
   EXPECT_FALSE((Accelerator{.block_in = 12, .block_out = 12}).validate().ok());
   EXPECT_FALSE((Accelerator{.wgt_buffer_bytes_log2 = 7}).validate().ok());
   EXPECT_THAT((Accelerator{.uop_buffer_bytes_log2 = 20}).validate().message(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from accelerators import FOUR_BY_EIGHT
+from accelerators import FOUR_BY_EIGHT, RECTANGULAR
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -23,7 +23,7 @@ from vta_stages.isa.layout import (
 
 STOCK = Accelerator()
 WIDE = Accelerator(block_in=32, block_out=32)
-targets = st.sampled_from([STOCK, FOUR_BY_EIGHT, WIDE])
+targets = st.sampled_from([STOCK, FOUR_BY_EIGHT, WIDE, RECTANGULAR])
 channels = st.integers(1, 40)
 sides = st.integers(1, 4)
 shapes = st.tuples(channels, sides, sides)
