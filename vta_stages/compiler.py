@@ -25,6 +25,7 @@ from vta_stages.program import LayerSpan, Program, Region, RegionKind
 from vta_stages.tiling.choice import choose_tiling
 from vta_stages.timing.cost_model import CostModel
 from vta_stages.verification.verifier import verify
+from vta_stages.whole_blocks import real_accelerator, whole_blocks
 
 Progress = Callable[[str, int, int], None]
 """Called before each layer with its name, its index and the number of layers."""
@@ -37,7 +38,7 @@ def check_layer(accelerator: Accelerator, layer: Layer, cost: CostModel | None =
     layer cannot run on this accelerator.
     """
     check_consistent(layer)
-    cost = cost or CostModel()
+    accelerator, cost = whole_blocks(accelerator), cost or CostModel()
     return sum(
         choose_tiling(accelerator, lower(part, accelerator), cost).cycles
         for part in rewrite([layer], [layer.output.name], lambda _: False)
@@ -46,6 +47,8 @@ def check_layer(accelerator: Accelerator, layer: Layer, cost: CostModel | None =
 
 def is_pooling_cheaper(accelerator: Accelerator, cost: CostModel, layer: PooledConv) -> bool:
     """Return whether a convolution and its pooling take fewer cycles as one layer than as two."""
+
+    accelerator = whole_blocks(accelerator)
 
     def cycles(parts: Sequence[PlannedLayer]) -> float:
         return sum(
@@ -78,7 +81,7 @@ def compile_program(
     run, and for names and tensors that contradict each other.
     """
     specs = _check_network(layers, inputs, outputs)
-    cost = cost or CostModel()
+    accelerator, cost = whole_blocks(accelerator), cost or CostModel()
     rewritten = rewrite(layers, outputs, partial(is_pooling_cheaper, accelerator, cost))
     plan = plan_memory(accelerator, rewritten, [specs[name] for name in inputs], outputs)
     compilation = _Compilation(accelerator, plan, cost)
@@ -163,8 +166,8 @@ class _Compilation:
         regions = list(self._plan.regions)
         regions[CONST_REGION] = Region(name="consts", bytes=len(consts), kind=RegionKind.CONST)
         return Program(
-            accelerator=self._accelerator,
-            instructions=buffer.encode(),
+            accelerator=real_accelerator(self._accelerator),
+            instructions=self._builder.encode(),
             relocations=buffer.relocations,
             regions=tuple(regions),
             consts=consts,

@@ -12,6 +12,8 @@ from accelerators import (
     FOUR_BY_EIGHT,
     HALF_BUFFERS,
     ONE_BY_THIRTYTWO,
+    RECTANGULAR,
+    THIRTYTWO_BY_SIXTEEN,
 )
 from numpy.typing import NDArray
 
@@ -33,6 +35,8 @@ ACCELERATORS = (
     HALF_BUFFERS,
     Accelerator(inp_buffer_bytes_log2=13, acc_hazard_steps=16),
     Accelerator(acc_hazard_steps=1, extensions=ALL_EXTENSIONS),
+    RECTANGULAR,
+    THIRTYTWO_BY_SIXTEEN,
 )
 
 

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from accelerators import HALF_BUFFERS, ONE_BY_THIRTYTWO, SECOND_REVISION
+from accelerators import (
+    HALF_BUFFERS,
+    ONE_BY_THIRTYTWO,
+    QUARTERS,
+    RECTANGULAR,
+    SECOND_REVISION,
+    THIRTYTWO_BY_SIXTEEN,
+)
 from compiler_support import STOCK, check_program, conv, tensor
 from layer_shapes import SHAPES, layer
 
@@ -30,6 +37,15 @@ def test_other_accelerators(accelerator: Accelerator, name: str) -> None:
     check_program(accelerator, [layer(name)], ["x"], ["y"])
 
 
+@pytest.mark.parametrize(
+    ("accelerator", "name"),
+    [(THIRTYTWO_BY_SIXTEEN, "C2"), (QUARTERS, "C8"), (RECTANGULAR, "C11")],
+    ids=["1x32x16", "1x16x4", "1x8x4"],
+)
+def test_rectangular_blocks(accelerator: Accelerator, name: str) -> None:
+    check_program(accelerator, [layer(name)], ["x"], ["y"])
+
+
 # name: tensor (channels, height, width), output channels, kernel, options
 UNUSUAL = {
     "a plane beyond 16 bits of stride": ((20, 300, 290), 20, 3, {"pad": 1}),
@@ -44,14 +60,25 @@ UNUSUAL = {
 }
 
 
-@pytest.mark.parametrize("name", UNUSUAL)
-def test_unusual_shapes(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "accelerator"),
+    [
+        *((name, STOCK) for name in UNUSUAL),
+        ("a plane beyond 16 bits of stride", THIRTYTWO_BY_SIXTEEN),
+        ("depthwise", THIRTYTWO_BY_SIXTEEN),
+    ],
+)
+def test_unusual_shapes(name: str, accelerator: Accelerator) -> None:
     shape, outputs, kernel, options = UNUSUAL[name]
     unusual = conv(np.random.default_rng(6), "c", tensor("x", *shape), outputs, kernel, **options)
-    check_program(STOCK, [unusual], ["x"], ["c.out"])
+    check_program(accelerator, [unusual], ["x"], ["c.out"])
 
 
-@pytest.mark.parametrize("accelerator", [STOCK, HALF_BUFFERS], ids=["stock", "half the buffers"])
+@pytest.mark.parametrize(
+    "accelerator",
+    [STOCK, HALF_BUFFERS, RECTANGULAR],
+    ids=["stock", "half the buffers", "1x8x4"],
+)
 @pytest.mark.parametrize(("size", "kernel", "stride"), [(40, 40, 1), (64, 64, 1), (70, 50, 20)])
 def test_a_mean_over_a_large_picture_is_tiled(
     accelerator: Accelerator, size: int, kernel: int, stride: int

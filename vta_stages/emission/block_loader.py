@@ -19,17 +19,18 @@ LONGEST_STRIDE = (1 << 16) - 1
 
 
 def transfers(
-    *, blocks: int, rows: int, cols: int, pitch: int, plane: int, contiguous: bool
+    *, blocks: int, rows: int, cols: int, pitch: int, plane: int, contiguous: bool, parts: int = 1
 ) -> list[Transfer]:
     """Return transfers of ``blocks`` x ``rows`` x ``cols`` elements in as few rows as possible.
 
     In DRAM, rows are ``pitch`` and blocks ``plane`` elements apart; on chip they are dense.
-    ``contiguous`` says that the rows of a block are dense in DRAM too.
+    ``contiguous`` says that the rows of a block are dense in DRAM too. An element is ``parts``
+    elements of the hardware.
     """
     pixels = rows * cols
     if contiguous and pixels == plane:
         return [Transfer(0, 0, 1, blocks * plane, 0)]
-    if contiguous and blocks > 1 and plane <= LONGEST_STRIDE:
+    if contiguous and blocks > 1 and plane * parts <= LONGEST_STRIDE:
         return [Transfer(0, 0, blocks, pixels, plane)]
     shape = (1, pixels, 0) if contiguous or rows == 1 else (rows, cols, pitch)
     return [Transfer(block * pixels, block * plane, *shape) for block in range(blocks)]

@@ -38,6 +38,7 @@ from vta_stages.tiling.tiling import (
     AccLayout,
     Tiling,
     acc_capacity,
+    alu_sources,
     channel_chunks,
     output_areas,
 )
@@ -89,9 +90,6 @@ class KernelEmitter:
         for number, tile in enumerate(tiles):
             self._emit_tile(tile, slots[number % len(slots)].first)
 
-    def _place(self, dst: IndexArray, src: IndexArray | int, wgt: IndexArray | int) -> int:
-        return self._builder.place_uops(dst, src, wgt)
-
     def _touched(self, tile: Tile, slot: int, *targets: Accumulator) -> list[Extent]:
         """Return the accumulator entries of a tile; the out buffer holds their low 8 bits."""
         entries = tile.area.pixels * tile.count
@@ -141,7 +139,7 @@ class KernelEmitter:
         # Upstream's HLS hardware reads the operand of an immediate at ``dst``, its Chisel hardware
         # at ``src``, so both are equal if ``src`` can name all entries. A Reset reads nothing and
         # shares the uops.
-        own = acc_capacity(self._accelerator, self._kernel) <= self._accelerator.inp_depth
+        own = acc_capacity(self._accelerator, self._kernel) <= alu_sources(self._accelerator)
         src: IndexArray | int = dst if own else 0
         src_factors = dst_factors if own else (0, 0)
         if isinstance(step, Vector):
@@ -150,17 +148,13 @@ class KernelEmitter:
         elif isinstance(step, Combine):
             src = self._base(Accumulator(1 - step.target), slot) + offset
             src_factors = dst_factors
-        begin = self._place(dst, src, 0)
         if isinstance(step, Reset):
-            self._buffer.gemm(
-                begin, begin + len(dst), reset=True,
-                iter_out=loops[0], iter_in=loops[1], dst_factors=dst_factors,
-            )  # fmt: skip
+            self._builder.clear(dst, src, loops=loops, dst_factors=dst_factors)
             return
-        self._buffer.alu(
-            step.op, begin, begin + len(dst), imm=step.imm if isinstance(step, Immediate) else None,
+        self._builder.alu(
+            step.op, dst, src, imm=step.imm if isinstance(step, Immediate) else None,
             vector_imm=step.imm if isinstance(step, Vector) else 0,
-            iter_out=loops[0], iter_in=loops[1], dst_factors=dst_factors, src_factors=src_factors,
+            loops=loops, dst_factors=dst_factors, src_factors=src_factors,
         )  # fmt: skip
 
     def _vector_base(self, vector: int, tile: Tile) -> int:
@@ -264,13 +258,11 @@ class KernelEmitter:
             products,
             pairs,
             hazard=self._accelerator.acc_hazard_steps,
-            longest=self._builder.uops.longest,
+            longest=self._builder.uops.longest // self._accelerator.parts,
             spare=SPARE_BASE,
         ):
-            begin = self._place(call.uops.dst, call.uops.src, call.uops.wgt)
-            self._buffer.gemm(
-                begin, begin + len(call.uops), reset=reset,
-                iter_out=call.loops[0], iter_in=call.loops[1],
+            self._builder.gemm(
+                call.uops.dst, call.uops.src, call.uops.wgt, reset=reset, loops=call.loops,
                 dst_factors=call.dst_factors, src_factors=call.src_factors,
                 wgt_factors=call.wgt_factors,
             )  # fmt: skip
@@ -314,10 +306,9 @@ class KernelEmitter:
                 self._emit_fold(moves, slot, (pixels, patch.pixels), tile.count)
 
     def _emit_fold(self, moves: Moves, base: int, planes: tuple[int, int], blocks: int) -> None:
-        begin = self._place(moves.dst + base, moves.src + self._layout.temp, 0)
         several = int(blocks > 1)
-        self._buffer.alu(
-            AluOp.MAX, begin, begin + len(moves.dst), iter_in=blocks,
+        self._builder.alu(
+            AluOp.MAX, moves.dst + base, moves.src + self._layout.temp, loops=(1, blocks),
             dst_factors=(0, several * planes[0]), src_factors=(0, several * planes[1]),
         )  # fmt: skip
 
@@ -336,6 +327,7 @@ class KernelEmitter:
             pitch=output.width,
             plane=plane,
             contiguous=pixels.width == output.width,
+            parts=self._accelerator.parts,
         )
         parts = [part.shifted(slot, start) for part in parts]
         touched = self._touched(tile, slot, Accumulator.MAIN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,15 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.emission.constant_pool import ConstantPool
 from vta_stages.emission.schedule import Extent, Group, Schedule
 from vta_stages.emission.uop_buffer import UopBuffer
-from vta_stages.isa.codec import encode_uops
+from vta_stages.isa.codec import Column, InstructionTable, Words, encode_table, encode_uops
 from vta_stages.isa.instruction_buffer import InstructionBuffer
-from vta_stages.isa.instructions import MemoryType, Module
+from vta_stages.isa.instructions import AluOp, MemoryType, Module, Opcode
 from vta_stages.lowering.bias_weights import bias_input
 from vta_stages.lowering.kernel import IndexArray
 from vta_stages.memory_plan import CONST_REGION, TensorAddress
 from vta_stages.program import Region, RegionKind
 from vta_stages.tiling.tiling import SPARE_BASE, bias_input_element
+from vta_stages.whole_blocks import real_accelerator
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,16 @@ class Transfer:
         return Transfer(self.sram + sram, self.dram + dram, self.y_size, self.x_size, self.x_stride)
 
 
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """The uops, loops and factors of an instruction; factors of dst, src and wgt."""
+
+    begin: int
+    end: int
+    loops: tuple[int, int]
+    factors: tuple[tuple[int, int], ...]
+
+
 class ProgramBuilder:
     """The instructions, uops and constants so far, and which store wrote which elements.
 
@@ -51,7 +62,7 @@ class ProgramBuilder:
         regions: Sequence[Region],
         addresses: Mapping[str, TensorAddress],
     ) -> None:
-        self.accelerator = accelerator
+        self.accelerator, self._real = accelerator, real_accelerator(accelerator)
         self._addresses = addresses
         self.buffer = InstructionBuffer(accelerator)
         self.schedule = Schedule(self.buffer)
@@ -91,15 +102,115 @@ class ProgramBuilder:
         """Append the smallest compute group: it clears the spare entries."""
         with self.schedule.group(Module.COMPUTE, after=[after]) as group:
             spare = np.arange(self.accelerator.acc_hazard_steps) + SPARE_BASE
-            begin = self.place_uops(spare, 0, 0)
-            self.buffer.gemm(begin, begin + len(spare), reset=True)
+            self.clear(spare, 0)
         return group
 
-    def place_uops(self, dst: IndexArray, src: IndexArray | int, wgt: IndexArray | int) -> int:
-        """Return the uop buffer index of a sequence, int64[n] each; scalars are repeated."""
-        table = np.empty((len(dst), 3), np.int64)
-        table[:, 0], table[:, 1], table[:, 2] = dst, src, wgt
-        return self.uops.place(encode_uops(self.accelerator, table))
+    def clear(
+        self,
+        dst: IndexArray,
+        src: IndexArray | int,
+        *,
+        loops: tuple[int, int] = (1, 1),
+        dst_factors: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Append a GEMM that clears accumulators; ``src`` only makes its uops those of an ALU's.
+
+        ``loops`` and factors are (outer, inner).
+        """
+        of_parts = (1, int(isinstance(src, np.ndarray)), 0)
+        steps = self._steps((dst, src, 0), loops, (dst_factors, (0, 0), (0, 0)), of_parts)
+        self.buffer.gemm(
+            steps.begin, steps.end, reset=True, iter_out=steps.loops[0], iter_in=steps.loops[1],
+            dst_factors=steps.factors[0],
+        )  # fmt: skip
+
+    def gemm(
+        self,
+        dst: IndexArray,
+        src: IndexArray | int,
+        wgt: IndexArray | int,
+        *,
+        reset: bool = False,
+        loops: tuple[int, int] = (1, 1),
+        dst_factors: tuple[int, int] = (0, 0),
+        src_factors: tuple[int, int] = (0, 0),
+        wgt_factors: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Append a GEMM with these uops, int64[n] each; scalars are repeated.
+
+        ``loops`` and factors are (outer, inner).
+        """
+        of_parts = (1, 0, int(isinstance(wgt, np.ndarray)))
+        steps = self._steps(
+            (dst, src, wgt), loops, (dst_factors, src_factors, wgt_factors), of_parts
+        )
+        self.buffer.gemm(
+            steps.begin, steps.end, reset=reset, iter_out=steps.loops[0], iter_in=steps.loops[1],
+            dst_factors=steps.factors[0], src_factors=steps.factors[1],
+            wgt_factors=steps.factors[2],
+        )  # fmt: skip
+
+    def alu(
+        self,
+        op: AluOp,
+        dst: IndexArray,
+        src: IndexArray | int,
+        *,
+        imm: int | None = None,
+        vector_imm: int = 0,
+        loops: tuple[int, int] = (1, 1),
+        dst_factors: tuple[int, int] = (0, 0),
+        src_factors: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Append an ALU instruction with these uops, int64[n] each; a scalar is repeated.
+
+        ``loops`` and factors are (outer, inner), ``imm`` and ``vector_imm`` as in an InstructionBuffer.
+        """
+        of_parts = (1, int(isinstance(src, np.ndarray)), 0)
+        steps = self._steps((dst, src, 0), loops, (dst_factors, src_factors, (0, 0)), of_parts)
+        self.buffer.alu(
+            op, steps.begin, steps.end, imm=imm, vector_imm=vector_imm,
+            iter_out=steps.loops[0], iter_in=steps.loops[1],
+            dst_factors=steps.factors[0], src_factors=steps.factors[1],
+        )  # fmt: skip
+
+    def _steps(
+        self,
+        uops: tuple[IndexArray | int, ...],
+        loops: tuple[int, int],
+        factors: tuple[tuple[int, int], ...],
+        of_parts: tuple[int, ...],
+    ) -> _Steps:
+        """Place the uops of an instruction that computes all parts of its elements.
+
+        ``of_parts`` says for dst, src and wgt whether the parts have elements of their own, which
+        are neighbours. The parts take a loop that is free, or else uops of their own.
+        """
+        parts = self.accelerator.parts
+        table = np.empty((np.size(uops[0]), 3), np.int64)
+        for column, indices in enumerate(uops):
+            table[:, column] = indices
+        if parts > 1:
+            scale = np.where(of_parts, parts, 1)
+            table *= scale
+            factors = tuple(
+                (outer * int(by), inner * int(by))
+                for (outer, inner), by in zip(factors, scale, strict=True)
+            )
+            if 1 in loops:
+                count, kept = (loops[0], 0) if loops[1] == 1 else (loops[1], 1)
+                loops = (count, parts)
+                factors = tuple(
+                    (by[kept], step) for by, step in zip(factors, of_parts, strict=True)
+                )
+            else:
+                table = (table[:, None] + np.arange(parts)[:, None] * of_parts).reshape(-1, 3)
+        begin = self.uops.place(encode_uops(self._real, table))
+        return _Steps(begin, begin + len(table), loops, factors)
+
+    def encode(self) -> Words:
+        """Return the words of all instructions, uint64[n, 2], in elements of the hardware."""
+        return encode_table(in_elements_of(self._real, self.buffer.table()))
 
     def note_store(self, region: int, transfers: Sequence[Transfer], group: Group) -> None:
         """Record that a store group writes these elements of a region."""
@@ -129,3 +240,23 @@ class ProgramBuilder:
             (part.y_size, part.x_size),
             (part.x_stride * stored.itemsize, stored.itemsize),
         )
+
+
+_IN_PARTS = (MemoryType.WGT, MemoryType.ACC)
+"""The memory types of LOADs whose elements have parts; inputs and uops are the hardware's."""
+
+
+def in_elements_of(accelerator: Accelerator, table: InstructionTable) -> InstructionTable:
+    """Return instructions whose transfers count in whole blocks as those of ``accelerator``.
+
+    GEMM and ALU instructions have its elements already.
+    """
+    columns = {opcode: dict(known) for opcode, known in table.columns.items()}
+    for opcode in (Opcode.LOAD, Opcode.STORE) if accelerator.parts > 1 else ():
+        known = columns[opcode]
+        by: Column | int = accelerator.parts
+        if opcode is Opcode.LOAD:
+            by = np.where(np.isin(known["memory_type"], _IN_PARTS), by, 1)
+        for name in ("sram_base", "dram_base", "x_size", "x_stride"):
+            known[name] = known[name] * by
+    return replace(table, accelerator=accelerator, columns=columns)

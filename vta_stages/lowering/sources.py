@@ -49,7 +49,7 @@ def bands(accelerator: Accelerator, rows: AxisMap, cols: AxisMap) -> list[AxisMa
 
     A mean over a large picture needs more pixels, or more uops, than half of a buffer holds.
     """
-    most = min(accelerator.inp_depth // 2 - 1, accelerator.uop_depth // 2)
+    most = min(accelerator.inp_depth // 2 - 1, accelerator.uop_depth // 2 // accelerator.parts)
     across = max(cols.most_products, 1)
     if rows.most_products * across <= most or across > most:
         return [rows]

@@ -6,6 +6,7 @@ The estimate adds up the work of each module and takes the slowest, so that it a
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 from vta_stages.accelerator import Accelerator
@@ -42,6 +43,7 @@ class CycleEstimate:
     """Estimates the tilings of one kernel. All results are cycles of the accelerator's clock."""
 
     def __init__(self, accelerator: Accelerator, shape: KernelShape, cost: CostModel) -> None:
+        cost = _of_all_parts(cost, accelerator.parts)
         self._accelerator, self._shape, self._cost = accelerator, shape, cost
         self._kernel = kernel = shape.kernel
         self._pass_cycles = sum(
@@ -152,7 +154,8 @@ class CycleEstimate:
         co_unrolled, ci_unrolled = loop_split(sequence, size.co, blocks)
         iterations = size.co / co_unrolled * blocks / ci_unrolled
         runs = loops.tiles * chunks * repeats
-        steps = shape.products[index] * self._kernel.co_blocks * source.ci_count
+        pairs = self._kernel.co_blocks * source.ci_count * self._accelerator.parts
+        steps = shape.products[index] * pairs
         return steps + runs * (cost.instruction_cycles + cost.loop_cycles * iterations)
 
     def _load_cycles(self, index: int, size: TileSize, tiling: Tiling, loops: LoopNest) -> float:
@@ -182,3 +185,13 @@ class CycleEstimate:
             * loops.channel_chunks
             * (cost.dma_row_cycles + cost.instruction_cycles + cost.tensor_load_cycles)
         )
+
+
+def _of_all_parts(cost: CostModel, parts: int) -> CostModel:
+    """Return the costs with steps that compute all parts of an element."""
+    return dataclasses.replace(
+        cost,
+        gemm_step_cycles=cost.gemm_step_cycles * parts,
+        alu_step_cycles=cost.alu_step_cycles * parts,
+        alu_vector_step_cycles=cost.alu_vector_step_cycles * parts,
+    )

@@ -23,6 +23,7 @@ from vta_stages.tiling.tiling import (
     BiasSlots,
     Tiling,
     acc_capacity,
+    alu_sources,
     inp_capacity,
     wgt_capacity,
 )
@@ -56,7 +57,7 @@ def least_need(accelerator: Accelerator, kernel: Kernel) -> str:
         (
             "uops",
             max(source.rows.most_products * source.cols.most_products for source in kernel.sources),
-            accelerator.uop_depth // 2,
+            accelerator.uop_depth // 2 // accelerator.parts,
         ),
     ]
     text = [f"{need} {what}, of {depth} that fit" for what, need, depth in needs if need > depth]
@@ -72,6 +73,7 @@ class _Search:
         self._shape = KernelShape(kernel)
         self._estimate = CycleEstimate(accelerator, self._shape, cost)
         self._acc_capacity = acc_capacity(accelerator, kernel)
+        self._alu_sources = alu_sources(accelerator)
         # Vectors stay in the accumulator unless they would leave too little room for tiles.
         resident = len(kernel.vectors) * kernel.co_blocks
         self._vectors_fit = resident <= accelerator.acc_depth // 8
@@ -95,13 +97,15 @@ class _Search:
             return
         loops = self._loop_nest(size)
         for tiling in self._tilings(size, needs, loops):
-            if AccLayout.of(self._accelerator, self._kernel, tiling).end <= self._acc_capacity:
+            layout = AccLayout.of(self._accelerator, self._kernel, tiling)
+            can_read = not len(self._kernel.vectors) or layout.temp <= self._alu_sources
+            if can_read and layout.end <= self._acc_capacity:
                 self._rate(tiling, loops)
 
     def _uops_fit(self, size: TileSize) -> bool:
         """Return whether the uops of one pair of blocks take at most half of the uop buffer."""
         areas, _ = self._shape.areas(size)
-        half = self._accelerator.uop_depth // 2
+        half = self._accelerator.uop_depth // 2 // self._accelerator.parts
         return all(
             products / areas / repeats <= half
             for products, repeats in zip(self._shape.products, self._shape.repeats, strict=True)
@@ -118,8 +122,12 @@ class _Search:
             if index in shape.folded:
                 pixels = shape.patch(index, size.rows, size.cols).pixels
                 uops = pixels + shape.folds(index, size.rows, size.cols)
-            co_unrolled, ci_unrolled = loop_split(uops, size.co, 1 if source.diagonal else blocks)
-            sequences += [(index, uops * co_unrolled * ci_unrolled)] * chunks
+            inputs = 1 if source.diagonal else blocks
+            co_unrolled, ci_unrolled = loop_split(uops, size.co, inputs)
+            uops *= co_unrolled * ci_unrolled
+            if size.co > co_unrolled and inputs > ci_unrolled:  # no loop is left for the parts
+                uops *= self._accelerator.parts
+            sequences += [(index, uops)] * chunks
         biases = BiasSlots.of(kernel, size.co, channels_outer=True)
         return LoopNest(
             areas=areas,

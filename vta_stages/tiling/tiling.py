@@ -113,8 +113,13 @@ def acc_capacity(accelerator: Accelerator, kernel: Kernel) -> int:
     The source index of an ALU step is only as wide as an index of the input buffer.
     """
     if kernel.uses_temp or accelerator.implementation == "chisel":
-        return min(accelerator.acc_depth, accelerator.inp_depth)
+        return min(accelerator.acc_depth, alu_sources(accelerator))
     return accelerator.acc_depth
+
+
+def alu_sources(accelerator: Accelerator) -> int:
+    """Return how many accumulator entries the source index of an ALU step can name."""
+    return accelerator.inp_depth // accelerator.parts
 
 
 def output_areas(kernel: Kernel, tiling: Tiling) -> list[OutputArea]:

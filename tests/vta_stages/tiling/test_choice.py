@@ -14,6 +14,7 @@ from vta_stages.lowering.lower import lower
 from vta_stages.tiling import choice
 from vta_stages.tiling.search import cheapest_tiling
 from vta_stages.timing.cost_model import CostModel
+from vta_stages.whole_blocks import whole_blocks
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_the_search_sees_no_values(searched):
     )  # the zeros take no memory
 
 
-@pytest.mark.parametrize("accelerator", ACCELERATORS[1:])
+@pytest.mark.parametrize("accelerator", [whole_blocks(a) for a in ACCELERATORS[1:]])
 def test_another_shape_accelerator_or_board_is_searched_again(searched, accelerator):
     questions = [
         (STOCK, kernel(), CostModel()),

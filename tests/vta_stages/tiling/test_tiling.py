@@ -22,6 +22,7 @@ from vta_stages.tiling.tiling import (
 )
 from vta_stages.timing.cost_model import CostModel
 from vta_stages.timing.timing_model import time_program
+from vta_stages.whole_blocks import whole_blocks
 
 
 @settings(max_examples=40, deadline=None)
@@ -39,6 +40,7 @@ def test_tiles_fit_and_cover_the_output(
     rng = np.random.default_rng(0)
     source = tensor("x", channels, extent, extent)
     layer = conv(rng, "c", source, outputs, kernel, pad=kernel // 2, leaky=leaky)
+    accelerator = whole_blocks(accelerator)
     kernel_ir = lower(layer, accelerator)
     tiling = choose_tiling(accelerator, kernel_ir, CostModel())
     assert tiling.inp_slot * tiling.inp_slots <= inp_capacity(accelerator)
