@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 
 from amaranth.hdl import Elaboratable
 from amaranth.sim import Simulator, SimulatorContext
 
 Process = Callable[[SimulatorContext], Awaitable[None]]
+
+RECURSION_LIMIT = 2000
+"""For the simulator's code of a memory with 512-byte elements, which has a term for each bit."""
 
 CLOCK_SECONDS = 1e-6
 """Any period serves: the circuits have one clock."""
@@ -20,6 +24,7 @@ def simulate(
 
     Those of ``background`` need not return.
     """
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     simulator = Simulator(circuit)
     simulator.add_clock(CLOCK_SECONDS)
     for process in processes:

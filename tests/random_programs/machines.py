@@ -64,6 +64,9 @@ _NARROW = replace(
     acc_buffer_bytes_log2=14,
 )
 
+_RECTANGULAR = replace(_NARROW, block_in=16, wgt_buffer_bytes_log2=13)
+_WIDE = replace(_EXTENDED, block_in=32, inp_buffer_bytes_log2=16)
+
 MACHINES = {
     "stock-0.0.1": Machine(_STOCK, 16),
     "stock-0.0.2": Machine(replace(_STOCK, revision="0.0.2"), 8),
@@ -72,4 +75,6 @@ MACHINES = {
     "4x8-0.0.2": Machine(_FOUR_BY_EIGHT, 16),
     "extended-0.0.1": Machine(_NARROW, 8),
     "extended-0.0.2": Machine(replace(_EXTENDED, revision="0.0.2"), 16),
+    "1x16x8-0.0.2": Machine(replace(_RECTANGULAR, revision="0.0.2"), 8),
+    "1x32x16-0.0.1": Machine(_WIDE, 16),
 }

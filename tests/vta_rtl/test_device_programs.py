@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import accumulate
 
 import numpy as np
@@ -31,6 +32,8 @@ ACCELERATOR = Accelerator(
     token_queue_depth=2,
 )
 """Small buffers and queues, so that a small layer has many tiles, and fetch often waits."""
+
+RECTANGULAR = replace(ACCELERATOR, block_in=16, inp_buffer_bytes_log2=12, wgt_buffer_bytes_log2=13)
 MOST_CYCLES = 100_000
 
 
@@ -66,9 +69,12 @@ def placed(program: Program, contents: dict[str, bytes]) -> tuple[dict[str, int]
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("shared_port", [False, True], ids=["a port each", "one port"])
-def test_two_convolutions_give_their_reference(shared_port: bool) -> None:
-    a = ACCELERATOR
+@pytest.mark.parametrize(
+    ("a", "shared_port"),
+    [(ACCELERATOR, False), (ACCELERATOR, True), (RECTANGULAR, False)],
+    ids=["a port each", "one port", "1x16x8"],
+)
+def test_two_convolutions_give_their_reference(a: Accelerator, shared_port: bool) -> None:
     draw = np.random.default_rng(20)
     picture = TensorSpec(name="picture", channels=16, height=10, width=10)
     first = conv(draw, "first", picture, 1)

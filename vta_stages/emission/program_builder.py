@@ -164,7 +164,7 @@ class ProgramBuilder:
     ) -> None:
         """Append an ALU instruction with these uops, int64[n] each; a scalar is repeated.
 
-        ``loops`` and factors are (outer, inner), ``imm`` and ``vector_imm`` as in an InstructionBuffer.
+        ``loops`` and factors are (outer, inner), immediates as in an InstructionBuffer.
         """
         of_parts = (1, int(isinstance(src, np.ndarray)), 0)
         steps = self._steps((dst, src, 0), loops, (dst_factors, src_factors, (0, 0)), of_parts)

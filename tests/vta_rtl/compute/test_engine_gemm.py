@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from accelerators import FOUR_BY_EIGHT
+from accelerators import FOUR_BY_EIGHT, RECTANGULAR
 from engine_on_buffers import SMALL, Contents, run_in_numpy, run_on_engine
 
 from vta_rtl.compute.engine import latency_cycles
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.instructions import Gemm
 
-ACCELERATORS = [Accelerator(revision="0.0.2"), FOUR_BY_EIGHT, SMALL]
+ACCELERATORS = [Accelerator(revision="0.0.2"), FOUR_BY_EIGHT, SMALL, RECTANGULAR]
 each_accelerator = pytest.mark.parametrize(
     "accelerator", ACCELERATORS, ids=lambda a: a.configuration
 )

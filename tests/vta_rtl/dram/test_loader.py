@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from accelerators import FOUR_BY_EIGHT
+from accelerators import FOUR_BY_EIGHT, THIRTYTWO_BY_SIXTEEN
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.sim import SimulatorContext
@@ -66,13 +66,13 @@ def expected(accelerator: Accelerator, load: Load, dram: bytes) -> list[int]:
 
 def random_load(draw: random.Random, accelerator: Accelerator, kind: MemoryType) -> Load:
     """Draw a load that stays within DRAM and the buffer, with and without pads, rows, stride."""
-    size = element_bytes(accelerator, kind)
-    x_size, y_size = draw.randrange(0, 20), draw.randrange(1, 5)
+    size, depth = element_bytes(accelerator, kind), buffer_depth(accelerator, kind)
+    x_size, y_size = draw.randrange(0, min(20, DRAM_BYTES // size // 10)), draw.randrange(1, 5)
     x_stride = draw.choice([0, x_size, x_size + draw.randrange(9)])
     room = 20 if kind in SINGLE_ROW else 600
     elements = DRAM_BYTES // size - y_size * x_stride - x_size
     return Load(
-        memory_type=kind, sram_base=draw.randrange(buffer_depth(accelerator, kind) - room),
+        memory_type=kind, sram_base=draw.randrange(depth - min(room, depth // 2)),
         dram_base=draw.randrange(elements), x_size=x_size, y_size=y_size, x_stride=x_stride,
         **{name: draw.randrange(4) for name in ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")},
     )  # fmt: skip
@@ -127,8 +127,9 @@ def dram_model(bus_bytes: int, *, stall_percent: int = 0, latency_cycles: int = 
         (Accelerator(revision="0.0.1"), 16, 0),
         (Accelerator(revision="0.0.2"), 8, 40),
         (FOUR_BY_EIGHT, 16, 40),
+        (THIRTYTWO_BY_SIXTEEN, 16, 10),
     ],
-    ids=["stock", "second-revision", "4x8"],
+    ids=["stock", "second-revision", "4x8", "1x32x16"],
 )
 def test_random_loads_write_rows_and_pads(
     accelerator: Accelerator, kind: MemoryType, bus_bytes: int, stall_percent: int
