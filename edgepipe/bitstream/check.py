@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgepipe import scratch
+from edgepipe.bitstream import entry, parts, stream
 from edgepipe.bitstream import header as bit_header
-from edgepipe.bitstream import parts, stream
 from edgepipe.bitstream.header import BitHeader
 from edgepipe.bitstream.manifest import BitstreamManifest, Digests, KnownBitstream, digests
 from edgepipe.bitstream.stream import ConfigurationStream
@@ -22,7 +22,8 @@ class BitstreamFile:
     """A bitstream as read from a file.
 
     ``header`` is None for a ``.bin`` file, which has none. ``stream`` is None only for a known file
-    of another vendor. ``known`` is None if the file is not a published one.
+    of another vendor. ``known`` is None if the file is not a published one and no entry is beside
+    it (``entry.py``).
     """
 
     path: Path
@@ -60,7 +61,7 @@ def read(path: Path, manifest: BitstreamManifest) -> BitstreamFile:
             f"{path}: cannot be read ({cause.strerror})", hint="name a readable file"
         ) from cause
     found = digests(content)
-    known = manifest.find(found)
+    known = manifest.find(found) or entry.beside(path, found)
     header = None
     configuration = None
     if bit_header.has_header(content):
@@ -89,8 +90,8 @@ def compare(file: BitstreamFile, board: Board) -> tuple[Mismatch, ...]:
     The die comes from the header's part and, independently of it, from the IDCODE in the stream.
     The package is not compared: a VTA uses no FPGA pins, and the published PYNQ files name a
     different package from that of the boards.
-    Configuration, revision and clock can be compared only for published files, because a bitstream
-    itself does not contain them.
+    Configuration, revision, extensions and clock can be compared only for published files and those
+    with an entry beside them, because a bitstream itself does not contain them.
     """
     return tuple(
         Mismatch(subject=subject, found=found, expected=expected)
@@ -162,7 +163,12 @@ def _accelerators(file: BitstreamFile, board: Board) -> list[tuple[str, str, str
     compared = [
         ("configuration", known.configuration, accelerator.configuration),
         ("encoding revision", known.revision, accelerator.revision),
+        ("list of extensions", _listed(known.extensions), _listed(accelerator.extensions)),
     ]
     if known.clock_hz:
         compared.append(("clock", f"{known.clock_hz} Hz", f"{accelerator.clock_hz} Hz"))
     return compared
+
+
+def _listed(extensions: tuple[str, ...]) -> str:
+    return ", ".join(sorted(extensions)) or "empty"

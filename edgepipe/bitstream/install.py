@@ -111,4 +111,5 @@ def make_record(file: BitstreamFile, board: Board, operator: str) -> BitstreamRe
         clock_hz=known.clock_hz if known and known.clock_hz else accelerator.clock_hz,
         installed_by=operator,
         installer_version=__version__,
+        reference_clock_hz=known.reference_clock_hz if known else 0,
     )

@@ -17,9 +17,12 @@ _REVISION = "|".join(map(re.escape, REVISIONS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownBitstream:
-    """A published file.
+    """A published file, or one of the user's own (``entry.py``).
 
-    ``sha256`` is empty if the content was not available. ``clock_hz`` is 0 if upstream names none.
+    ``sha256`` is empty if the content was not available, ``git_blob`` if nothing names it in git.
+    ``clock_hz`` is 0 if upstream names none. The last keys are only for bitstreams that were made
+    from ``vta_rtl``: names of its extensions, the clock of the processors that it makes its own
+    from, its register ``configuration``, and the digest of its Verilog.
     """
 
     path: str
@@ -30,18 +33,25 @@ class KnownBitstream:
     configuration: str
     clock_hz: int
     note: str
+    extensions: tuple[str, ...] = ()
+    reference_clock_hz: int = 0
+    configuration_hash: str = ""
+    verilog_sha256: str = ""
 
     def __post_init__(self) -> None:
         for name, found, pattern, expected in (
-            ("git_blob", self.git_blob, r"[0-9a-f]{40}", "40 hex digits"),
+            ("git_blob", self.git_blob, r"([0-9a-f]{40})?", "40 hex digits or nothing"),
             ("sha256", self.sha256, r"([0-9a-f]{64})?", "64 hex digits or nothing"),
             ("configuration", self.configuration, _CONFIGURATION, "BATCHxBLOCK_i8w8a32_U_I_W_A"),
             ("revision", self.revision, _REVISION, " or ".join(REVISIONS)),
         ):
             if not re.fullmatch(pattern, found):
                 raise BitstreamError(f"{self.path}: {name} is {found!r}, expected {expected}")
-        if self.clock_hz < 0:
-            raise BitstreamError(f"{self.path}: clock_hz is {self.clock_hz}, expected >= 0")
+        if not (self.git_blob or self.sha256):
+            raise BitstreamError(f"{self.path}: no digest, expected git_blob, sha256 or both")
+        for name in ("clock_hz", "reference_clock_hz"):
+            if getattr(self, name) < 0:
+                raise BitstreamError(f"{self.path}: {name} is {getattr(self, name)}, expected >= 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,10 @@ from edgepipe.errors import BitstreamError
 class BitstreamRecord:
     """``/run/edgepipe/bitstream.json``.
 
-    ``path`` names a published file. For any other file it is empty, and configuration, revision and
-    clock are those of the board's description.
+    ``path`` names a published file, or one of the user's own with an entry. For any other file it
+    is empty, and configuration, revision and clock are those of the board's description.
+    ``reference_clock_hz`` is the clock of the processors that the accelerator's is made from, 0 if
+    that is not known.
     """
 
     path: str
@@ -25,11 +27,15 @@ class BitstreamRecord:
     clock_hz: int
     installed_by: str
     installer_version: str
+    reference_clock_hz: int = 0
 
 
 def to_json(record: BitstreamRecord) -> str:
     """Return the record as one line."""
-    return json.dumps(asdict(record))
+    values = asdict(record)
+    if not record.reference_clock_hz:
+        del values["reference_clock_hz"]  # as records have always been
+    return json.dumps(values)
 
 
 def parse(text: str, where: str) -> BitstreamRecord:

@@ -170,6 +170,10 @@ def _print_file(file: BitstreamFile) -> None:
         clock = f", {known.clock_hz / 1e6:.0f} MHz" if known.clock_hz else ""
         lines.append(("known as", known.path))
         lines.append(("", f"{known.configuration}, encoding revision {known.revision}{clock}"))
+        if known.extensions:
+            lines.append(("", f"extensions {', '.join(known.extensions)}"))
+        if known.configuration_hash:
+            lines.append(("", f"its register `configuration` reads {known.configuration_hash}"))
         if known.note:
             lines.append(("", known.note))
     for label, text in lines:

@@ -244,12 +244,25 @@ def _logic_clock(survey: Survey, needs: Needs | None) -> Iterator[Finding]:
             yield Finding(check="FPGA clock", state="ok", text=text)
             continue
         wanted = needs.manifest.fingerprint.clock_hz
-        text += f", the bundle was built for {wanted / 1e6:.1f} MHz"
+        reference = _reference_clock_hz(survey)
+        if reference:
+            text += f", from which the bitstream makes the accelerator's {wanted / 1e6:.1f} MHz if "
+            text += f"it is {reference / 1e6:.1f} MHz"
+            wanted = reference
+        else:
+            text += f", the bundle was built for {wanted / 1e6:.1f} MHz"
         near = abs(clock.value - wanted) <= wanted * _CLOCK_TOLERANCE
         remedy = (
             "" if near else "set the clock, or build for this one; a faster clock may hang the VTA"
         )
         yield Finding(check="FPGA clock", state="ok" if near else "warn", text=text, remedy=remedy)
+
+
+def _reference_clock_hz(survey: Survey) -> int:
+    try:
+        return record.parse(survey.bitstream, "bitstream.json").reference_clock_hz
+    except BitstreamError:
+        return 0
 
 
 def _versions(survey: Survey) -> Iterator[Finding]:

@@ -290,6 +290,19 @@ def test_another_bitstream_than_the_bundles_names_both(examine):
     assert finding.text.endswith("clock is 100 Hz, the bundle was built for 333000000 Hz")
 
 
+@pytest.mark.parametrize(("rate", "state"), [("99999001", "ok"), ("332999666", "warn")])
+def test_a_bitstream_with_a_clock_of_its_own_needs_the_clock_that_it_is_made_from(
+    examine, rate, state
+):
+    own = record.to_json(dataclasses.replace(PROGRAMMED, reference_clock_hz=100_000_000))
+    changes = {"run/edgepipe/bitstream.json": own, "sys/kernel/debug/clk/pl0_ref/clk_rate": rate}
+    finding = examine(changes)["FPGA clock"]
+    assert finding.state == state
+    assert finding.text.endswith(
+        "from which the bitstream makes the accelerator's 333.0 MHz if it is 100.0 MHz"
+    )
+
+
 def test_without_vta_stages_missing_devices_are_only_warnings(examine):
     found = examine(without("sys/class/uio/uio4/name", "dev/udmabuf0"), memory_bytes=0)
     assert found["registers"].state == found["buffers"].state == "warn"
