@@ -66,6 +66,12 @@ def rtlil(
     return amaranth_rtlil.convert(top, name=TOP_NAME, ports=top.ports, emit_src=False)
 
 
+def ports(accelerator: Accelerator, *, bus_bytes: int = 16) -> dict[str, tuple[str, int]]:
+    """Return ``"input"`` or ``"output"`` and the bits of each port of :func:`verilog`, by name."""
+    top = _top(accelerator, bus_bytes, ProductCell.BEHAVIOURAL)
+    return {name: (top.directions[name], len(port)) for name, (port, _) in top.ports.items()}
+
+
 def _top(accelerator: Accelerator, bus_bytes: int, cell: ProductCell) -> _Top:
     check_bus(accelerator, bus_bytes)
     return _Top(VtaCore(accelerator, bus_bytes=bus_bytes, cell=cell), bus_bytes)
@@ -76,6 +82,7 @@ class _Top(Elaboratable):
 
     def __init__(self, core: VtaCore, bus_bytes: int) -> None:
         self.ports: dict[str, tuple[Signal, None]] = {}  # the converter finds the directions
+        self.directions = {"aclk": "input", "aresetn": "input"}
         self._core = core
         self._bus_bytes = bus_bytes
         self._module = Module()
@@ -89,12 +96,14 @@ class _Top(Elaboratable):
         """Drive a signal of the core from a port."""
         port = Signal.like(target, name=name)
         self.ports[name] = (port, None)
+        self.directions[name] = "input"
         self._module.d.comb += target.eq(port)
 
     def _out(self, name: str, value: ValueLike, bits: int | None = None) -> None:
         """Drive a port of as many bits as the value has, or ``bits`` for a constant."""
         port = Signal(bits, name=name) if bits else Signal.like(value, name=name)
         self.ports[name] = (port, None)
+        self.directions[name] = "output"
         self._module.d.comb += port.eq(value)
 
     def _connect(self) -> None:

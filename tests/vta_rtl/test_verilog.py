@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from vta_rtl import verilog as verilog_module
 from vta_rtl.verilog import TOP_NAME, verilog
 from vta_stages.accelerator import Accelerator
 from vta_stages.errors import AcceleratorError
@@ -29,6 +30,10 @@ def ports() -> dict[str, tuple[str, int]]:
     (top,) = re.findall(rf"^module {TOP_NAME}\(.*?^endmodule", text, re.DOTALL | re.MULTILINE)
     found = re.findall(r"^  (input|output) (?:\[(\d+):0\] )?(\w+);", top, re.MULTILINE)
     return {name: (way, int(high or 0) + 1) for way, high, name in found}
+
+
+def test_the_ports_are_known_without_generating_it(ports: dict[str, tuple[str, int]]) -> None:
+    assert verilog_module.ports(SMALL, bus_bytes=8) == ports
 
 
 def test_clock_reset_and_interrupt_are_ports(ports: dict[str, tuple[str, int]]) -> None:
