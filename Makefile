@@ -12,7 +12,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe edgepipe_runtime vta_stages vta_rtl cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-rtl-long test-systems test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-farm bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime rtl-report bench-split bench-deploy soak docs container container-ci packages clean help
+.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-rtl-long test-systems test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-farm bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime rtl-report rtl-proofs bench-split bench-deploy soak docs container container-ci packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
@@ -43,6 +43,7 @@ help:
 	@echo "make bench-tables    would SiLU, hard-swish ... take less time on the accelerator?"
 	@echo "make bench-rtl       cycles of whole networks on the accelerator's own Verilog"
 	@echo "make rtl-report      what the accelerator's own hardware takes of two FPGAs, by yosys, beside budgets"
+	@echo "make rtl-proofs      formal proofs of the accelerator's own hardware: queues, AXI, window, stores"
 	@echo "make bench-runtime   handover cost, throughput, a million frames with injected faults"
 	@echo "make bench-deploy    a first and an unchanged deploy to an emulated Ultra96"
 	@echo "make soak            a camera's pipeline on the virtual Ultra96 for SOAK_MINUTES (30), with injected faults"
@@ -96,6 +97,10 @@ RTL_COVERAGE_PERCENT ?= 95
 test-rtl-long: $(VENV)/.installed
 	$(PYTHON) tests/fuzz/fuzz_rtl.py $(RTL_PROGRAMS) --first-seed $(RTL_FIRST_SEED) \
 	    --least-coverage $(RTL_COVERAGE_PERCENT)
+
+# Formal proofs by SymbiYosys and z3, each also with mutations that it must find; files are in build/rtl-proofs.
+rtl-proofs: $(VENV)/.installed
+	$(PYTHON) tests/prove_rtl.py
 
 # The files for boards, in build/board/ARCHITECTURE: built, and checked against the oldest supported
 # image. Runs all tests for armhf; those for aarch64 are part of `make test`. build/sdk/ARCHITECTURE

@@ -69,7 +69,8 @@ class ReadGuard(wiring.Component):
         master, bus = self.master, self.bus
         inside = _inside(m, self, master.ar.payload, self._bus_bytes)
         unanswered = Signal(range(_BURSTS_IN_FLIGHT + 1))
-        offered, passes, answered = Signal(), Signal(), Signal()
+        offered = Signal()
+        passes, answered = Signal(), Signal()
         m.d.comb += [
             bus.ar.payload.eq(master.ar.payload),
             self.address.eq(master.ar.payload.address),
