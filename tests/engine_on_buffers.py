@@ -15,7 +15,7 @@ from rtl_simulation import simulate
 from vta_rtl.buffers.accumulator_buffer import AccumulatorBuffer
 from vta_rtl.buffers.buffer import Buffer
 from vta_rtl.compute.engine import Engine
-from vta_stages.accelerator import Accelerator
+from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.isa.codec import encode_uops
 from vta_stages.isa.instruction_buffer import encode
 from vta_stages.isa.instructions import REQUANTISING, Alu, AluOp, Gemm, MemoryType
@@ -132,6 +132,8 @@ def run_in_numpy(a: Accelerator, contents: Contents, instructions: Instructions)
                         new = old + contents.inp[src].astype(np.int64) @ w.T
                     after.acc[dst] = (new & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
                     after.out[dst] = after.acc[dst].astype(np.int8)
+                    if isinstance(i, Alu) and i.reset and a.has(Extension.CLEAR):
+                        after.acc[dst] = 0
     return after
 
 

@@ -26,6 +26,7 @@ class Extension(StrEnum):
     MULTIPLY = "multiply"
     TABLE = "table"
     LEAKY = "leaky"
+    CLEAR = "clear"
 
 
 _MOST_UOP_INDEX_BITS = 13  # two indices and the loops share a word

@@ -14,7 +14,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from vta_stages.accelerator import Accelerator
+from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.isa.codec import encode_uops
 from vta_stages.isa.instructions import (
     REQUANTISING,
@@ -325,6 +325,7 @@ class _Generator:
             imm = 0
         instruction = Alu(
             alu_opcode=operation,
+            reset=self._accelerator.has(Extension.CLEAR) and draw.random() < 0.2,
             use_imm=use_imm,
             imm=imm,
             **loops,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,7 +15,7 @@ from vta_rtl.compute.step_queue import StepQueue
 from vta_rtl.compute.step_sequencer import STEP_CYCLES, StepSequencer
 from vta_rtl.compute.vector_alu import VectorAlu
 from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
-from vta_stages.accelerator import Accelerator
+from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.isa.instructions import Opcode
 
 
@@ -35,7 +35,8 @@ class Engine(wiring.Component):
 
     An instruction of n steps is busy for n + ``latency_cycles(accelerator)``, and for as long as
     steps of a vector operation have to wait (``AccumulatorAccess``). The next instruction sees
-    all of its results. The low 8 bits of each result also go to the same index of the out buffer.
+    all of its results. The low 8 bits of each result also go to the same index of the out buffer;
+    an ALU instruction with ``reset`` then leaves zeros, where the accelerator can (CLEAR).
     Steps of an instruction may use the same accumulators at any distance: they act as if run one
     by one. ``stop`` In(1) ends an instruction after the steps that have begun.
     """
@@ -126,10 +127,22 @@ class Engine(wiring.Component):
             added = old[lane] + dot_product.sums[lane // a.block_out][lane % a.block_out]
             product = Mux(gemm.reset, 0, added)
             m.d.comb += result[lane].eq(Mux(gemm.opcode == Opcode.ALU, alu.result[lane], product))
-        m.d.comb += access.result.eq(result)
-        written = data.View(element, access.write.data)
+        low_bytes = Signal(8 * a.out_bytes)
+        if a.has(Extension.CLEAR):
+            # The buffer gets zeros, and so do later steps, but what goes out is the result.
+            clears = (gemm.opcode == Opcode.ALU) & gemm.reset
+            m.d.comb += access.result.eq(Mux(clears, 0, result.as_value()))
+            m.d.sync += low_bytes.eq(_low_bytes(result, lanes))
+        else:
+            m.d.comb += access.result.eq(result)
+            m.d.comb += low_bytes.eq(_low_bytes(data.View(element, access.write.data), lanes))
         m.d.comb += [
             self.out.enable.eq(access.write.enable),
             self.out.address.eq(access.write.address),
-            self.out.data.eq(Cat(written[lane].as_unsigned()[:8] for lane in range(lanes))),
+            self.out.data.eq(low_bytes),
         ]
+
+
+def _low_bytes(values: data.View, lanes: int) -> Value:
+    """Return the low 8 bits of all lanes of an accumulator element."""
+    return Cat(values[lane].as_unsigned()[:8] for lane in range(lanes))

@@ -38,7 +38,8 @@ MEANINGS = {
     "y_pad_1": "rows of zeros after the last one",
     "x_pad_0": "zeros before each row",
     "x_pad_1": "zeros after each row",
-    "reset": "GEMM sets accumulators to zero instead of adding products; the ALU ignores it",
+    "reset": "GEMM sets accumulators to zero instead of adding products; the ALU ignores it, but "
+    "for the extension `clear`",
     "uop_bgn": "first uop",
     "uop_end": "the uop after the last one",
     "iter_out": "turns of the outer loop",

@@ -56,6 +56,7 @@ class Capability(IntFlag):
     MULTIPLY = 1 << 9
     TABLE = 1 << 10
     LEAKY = 1 << 11
+    CLEAR = 1 << 12
 
 
 class State(IntFlag):

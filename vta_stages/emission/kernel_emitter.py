@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vta_stages.accelerator import Extension
 from vta_stages.emission.block_loader import BlockLoader, transfers
 from vta_stages.emission.buffer_slots import BufferSlot
 from vta_stages.emission.gemm_sequence import Pairs, gemm_calls
@@ -72,6 +73,14 @@ class KernelEmitter:
         self._loader = BlockLoader(kernel, tiling, builder)
         self._products: dict[tuple[Accumulate, OutputArea], Products] = {}
         self._folds: dict[tuple[FoldWindows, OutputArea], WindowFold] = {}
+        last = kernel.steps[-1]
+        self._clears = (
+            self._accelerator.has(Extension.CLEAR)
+            and isinstance(last, Immediate | Vector | Combine)
+            and last.target is Accumulator.MAIN
+        )
+        # For each slot, how many accumulators from its first on are zero.
+        self._zeros: dict[int, int] = {}
 
     def emit(self) -> None:
         """Append the kernel's instructions."""
@@ -109,7 +118,7 @@ class KernelEmitter:
                 self._emit_windows(step, tile, slot)
             else:
                 self._emit_products(step, tile, slot)
-        self._emit_vector_steps(pending, tile, slot)
+        self._emit_vector_steps(pending, tile, slot, clears=self._clears)
         self._emit_store(tile, slot)
 
     def _base(self, target: Accumulator, slot: int) -> int:
@@ -117,15 +126,30 @@ class KernelEmitter:
 
     # Vector operations.
 
-    def _emit_vector_steps(self, steps: list[VectorStep], tile: Tile, slot: int) -> None:
+    def _emit_vector_steps(
+        self, steps: list[VectorStep], tile: Tile, slot: int, *, clears: bool = False
+    ) -> None:
+        """Append steps; with ``clears`` the last one leaves zeros, for the next tile."""
+        steps = [step for step in steps if not self._is_zero_already(step, tile, slot)]
         if not steps:
             return
         touched = self._touched(tile, slot, *{step.target for step in steps})
         with self._schedule.group(Module.COMPUTE, *touched):
-            for step in steps:
+            for step in steps[:-1]:
                 self._emit_vector_step(step, tile, slot)
+            self._emit_vector_step(steps[-1], tile, slot, clears=clears)
+        if clears:
+            self._zeros[slot] = tile.area.pixels * tile.count
 
-    def _emit_vector_step(self, step: VectorStep, tile: Tile, slot: int) -> None:
+    def _is_zero_already(self, step: VectorStep, tile: Tile, slot: int) -> bool:
+        """Whether a step is a Reset of what the last pass of an earlier tile has cleared."""
+        if not isinstance(step, Reset) or step.target is not Accumulator.MAIN:
+            return False
+        return self._zeros.pop(slot, 0) >= tile.area.pixels * tile.count
+
+    def _emit_vector_step(
+        self, step: VectorStep, tile: Tile, slot: int, *, clears: bool = False
+    ) -> None:
         """Apply a step to all entries of a tile: uops cover a run of pixels, the loops the rest."""
         pixels = tile.area.pixels
         piece = _piece(pixels)
@@ -153,7 +177,7 @@ class KernelEmitter:
             return
         self._builder.alu(
             step.op, dst, src, imm=step.imm if isinstance(step, Immediate) else None,
-            vector_imm=step.imm if isinstance(step, Vector) else 0,
+            vector_imm=step.imm if isinstance(step, Vector) else 0, reset=clears,
             loops=loops, dst_factors=dst_factors, src_factors=src_factors,
         )  # fmt: skip
 

@@ -158,6 +158,7 @@ class ProgramBuilder:
         *,
         imm: int | None = None,
         vector_imm: int = 0,
+        reset: bool = False,
         loops: tuple[int, int] = (1, 1),
         dst_factors: tuple[int, int] = (0, 0),
         src_factors: tuple[int, int] = (0, 0),
@@ -169,7 +170,7 @@ class ProgramBuilder:
         of_parts = (1, int(isinstance(src, np.ndarray)), 0)
         steps = self._steps((dst, src, 0), loops, (dst_factors, src_factors, (0, 0)), of_parts)
         self.buffer.alu(
-            op, steps.begin, steps.end, imm=imm, vector_imm=vector_imm,
+            op, steps.begin, steps.end, imm=imm, vector_imm=vector_imm, reset=reset,
             iter_out=steps.loops[0], iter_in=steps.loops[1],
             dst_factors=steps.factors[0], src_factors=steps.factors[1],
         )  # fmt: skip

@@ -132,6 +132,7 @@ class InstructionBuffer:
         *,
         imm: int | None = None,
         vector_imm: int = 0,
+        reset: bool = False,
         iter_out: int = 1,
         iter_in: int = 1,
         dst_factors: tuple[int, int] = (0, 0),
@@ -142,7 +143,7 @@ class InstructionBuffer:
 
         ``vector_imm`` is the immediate that a REQUANTISE, TABLE or LEAKY has beside ``acc[src]``.
         """
-        loops = (0, uop_bgn, uop_end, iter_out, iter_in)
+        loops = (reset, uop_bgn, uop_end, iter_out, iter_in)
         operand = (alu_opcode, imm is not None, vector_imm if imm is None else imm)
         values = (*loops, *dst_factors, *src_factors, *operand)
         return self._append(Opcode.ALU, values, tokens, NO_REGION)

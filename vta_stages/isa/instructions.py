@@ -213,6 +213,9 @@ class Alu(LoopedInstruction):
     TABLE does what REQUANTISE does, but the out buffer gets the table's entry for each result, not
     the result itself, which ``acc[dst]`` gets.
 
+    With ``reset``, which needs the extension CLEAR, each step leaves zeros in ``acc[dst]``. The out
+    buffer gets the result, as always.
+
     LEAKY is a leaky ReLU in shifts: with ``v = acc[dst]`` and an offset ``acc[src]``, or 0 with
     ``use_imm``, ``t = (v + offset) >> first``; ``v += t`` if the immediate says so; and the result
     is ``max(v, t >> second)``. :func:`leaky_immediate` encodes both shifts. Sums wrap.

@@ -19,6 +19,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from vta_stages.accelerator import Extension
 from vta_stages.disassembler import Listing
 from vta_stages.errors import VerificationError
 from vta_stages.isa.codec import NO_REGION, Column
@@ -177,12 +178,12 @@ class _Verifier:
                 columns["uop_end"] > depth,
                 lambda row: f"ends beyond the uop buffer of {depth} entries",
             )
-        alu = self.table.columns[Opcode.ALU]
-        self._first(
-            self.table.positions[Opcode.ALU],
-            alu["reset"] != 0,
-            lambda row: "reset is set in an ALU instruction, expected 0",
-        )
+        if not self.program.accelerator.has(Extension.CLEAR):
+            self._first(
+                self.table.positions[Opcode.ALU],
+                self.table.columns[Opcode.ALU]["reset"] != 0,
+                lambda row: "reset is set in an ALU instruction, expected 0",
+            )
 
     def _first(
         self, positions: Column, broken: NDArray[np.bool_], what: Callable[[int], str]

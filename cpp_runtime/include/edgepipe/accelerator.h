@@ -33,6 +33,7 @@ enum class Extension : std::uint32_t {
   kMultiply = 1U << 1,    // an ALU operation that multiplies
   kTable = 1U << 2,  // a table of 256 int8 values for what an ALU operation gives the out buffer
   kLeaky = 1U << 3,  // an ALU operation that does a leaky ReLU
+  kClear = 1U << 4,  // ALU instructions with reset, which leave zeros in acc
 };
 
 /// The memory types of LOAD and STORE, numbered as in the encoding. kTable needs an extension.

@@ -48,7 +48,7 @@ struct OutEntries {
   std::vector<std::uint32_t> writer;  // index into CheckedProgram::steps of the GEMM or ALU
   std::vector<std::uint8_t> defined;  // a GEMM reset leaves the low bits of the old acc there
   std::vector<std::uint8_t>
-      mirrors_acc;  // still the low 8 bits of acc: not of the table, no ACC load since
+      mirrors_acc;  // still the low 8 bits of acc: not of the table or cleared, no ACC load since
 };
 
 template <typename T, typename Value>
@@ -71,13 +71,15 @@ bool all_set(const std::vector<std::uint8_t>& facts, const Interval& entries) {
 
 // Adding or shifting by 0 does not change acc; programs use it to wait for a token.
 bool is_identity(const Instruction& i) {
-  return i.opcode == Opcode::kAlu && i.use_imm != 0 && i.imm == 0 &&
+  return i.opcode == Opcode::kAlu && i.use_imm != 0 && i.imm == 0 && i.reset == 0 &&
          (i.alu_opcode == AluOp::kAdd || i.alu_opcode == AluOp::kShr);
 }
 
 bool looks_up(const Instruction& i) {
   return i.opcode == Opcode::kAlu && i.alu_opcode == AluOp::kTable;
 }
+
+bool clears(const Instruction& i) { return i.opcode == Opcode::kAlu && i.reset != 0; }
 
 bool is_vector_shift(const Instruction& i) {
   return i.opcode == Opcode::kAlu && i.use_imm == 0 && i.alu_opcode == AluOp::kShr;
@@ -416,7 +418,9 @@ class Checker {
   }
 
   Status check_alu(const Instruction& i) {
-    if (i.reset != 0) return errors_.broken("reset on an ALU instruction, which has none");
+    if (i.reset != 0 && !accelerator_.has(Extension::kClear)) {
+      return errors_.broken("reset on an ALU instruction, which has none");
+    }
     if (Status status = check_uops(i); !status.ok()) return status;
     if (accelerator_.implementation == Implementation::kChisel && !reads_own_entries(i)) {
       return errors_.broken(
@@ -528,7 +532,8 @@ class Checker {
     mark(out_.touch.written, entries, now_.sequence + 1);
     mark(out_.writer, entries, checked_.steps.size() - 1);
     mark(out_.defined, entries, defines_out);
-    const bool mirrors = defines_out && !looks_up(checked_.steps.back().instruction);
+    const Instruction& writer = checked_.steps.back().instruction;
+    const bool mirrors = defines_out && !looks_up(writer) && !clears(writer);
     mark(out_.mirrors_acc, entries, mirrors);
   }
 

@@ -37,6 +37,7 @@ inline constexpr std::uint32_t kCapabilityRequantise = 1U << 8;
 inline constexpr std::uint32_t kCapabilityMultiply = 1U << 9;
 inline constexpr std::uint32_t kCapabilityTable = 1U << 10;
 inline constexpr std::uint32_t kCapabilityLeaky = 1U << 11;
+inline constexpr std::uint32_t kCapabilityClear = 1U << 12;
 inline constexpr std::uint32_t kStateIdle = 1U << 0;
 inline constexpr std::uint32_t kStateAborting = 1U << 1;
 inline constexpr std::uint32_t kInterruptDone = 1U << 0;

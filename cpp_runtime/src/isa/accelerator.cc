@@ -42,7 +42,8 @@ constexpr std::array<std::pair<std::string_view, Implementation>, 3> kImplementa
 
 constexpr const char* kExtensions = "extensions";
 // In the order of their names, in which the hash of a configuration has them.
-constexpr std::array<std::pair<std::string_view, Extension>, 4> kExtensionNames{{
+constexpr std::array<std::pair<std::string_view, Extension>, 5> kExtensionNames{{
+    {"clear", Extension::kClear},
     {"leaky", Extension::kLeaky},
     {"multiply", Extension::kMultiply},
     {"requantise", Extension::kRequantise},
@@ -231,7 +232,7 @@ Result<Accelerator> accelerator_from_json(const nlohmann::json& object) {
   if (const auto found = object.find(kExtensions); found != object.end()) {
     const std::optional<std::uint32_t> extensions = extensions_of(*found);
     if (!extensions) {
-      return invalid("extensions: expected a list of requantise, multiply, table, leaky");
+      return invalid("extensions: expected a list of requantise, multiply, table, leaky, clear");
     }
     accelerator.extensions = *extensions;
   }

@@ -34,6 +34,7 @@ void transfer(const CheckedInstruction& step, Sram& sram) {
 
 void compute(const CheckedInstruction& step, Iterations iterations, Sram& sram) {
   const Instruction& i = step.instruction;
+  if (i.opcode == Opcode::kAlu && i.reset != 0) return sram.alu_and_clear(i, iterations);
   if (i.opcode == Opcode::kAlu) {
     sram.alu(i, iterations);
   } else if (i.reset != 0) {

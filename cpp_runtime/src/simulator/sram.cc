@@ -115,17 +115,35 @@ void Sram::alu(const Instruction& i, Iterations iterations) {
   run_alu(i, iterations, uops_of(i), accelerator_, acc_.data());
 }
 
-void Sram::update_out(const Instruction& i, Iterations iterations) {
+void Sram::alu_and_clear(const Instruction& i, Iterations iterations) {
   const std::size_t lanes = accelerator_.out_bytes();
+  Instruction step = i;
+  step.uop_begin = 0;
+  step.uop_end = step.iter_out = step.iter_in = 1;
+  for_each_step(i, iterations, uops_of(i),
+                [&](std::uint32_t dst, std::uint32_t src, std::uint32_t) {
+                  const Uop uop{.dst = dst, .src = src};
+                  run_alu(step, all_iterations(step), &uop, accelerator_, acc_.data());
+                  update_out(dst, i.alu_opcode == AluOp::kTable);
+                  std::fill_n(acc_.data() + dst * lanes, lanes, 0);
+                });
+}
+
+void Sram::update_out(const Instruction& i, Iterations iterations) {
   const bool looks_up = i.opcode == Opcode::kAlu && i.alu_opcode == AluOp::kTable;
   for_each_step(i, iterations, uops_of(i), [&](std::uint32_t dst, std::uint32_t, std::uint32_t) {
-    const std::int32_t* acc = acc_.data() + dst * lanes;
-    std::int8_t* out = out_.data() + dst * lanes;
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      out[lane] = looks_up ? table_[static_cast<std::uint8_t>(acc[lane])]
-                           : static_cast<std::int8_t>(acc[lane]);
-    }
+    update_out(dst, looks_up);
   });
+}
+
+void Sram::update_out(std::uint32_t entry, bool looks_up) {
+  const std::size_t lanes = accelerator_.out_bytes();
+  const std::int32_t* acc = acc_.data() + entry * lanes;
+  std::int8_t* out = out_.data() + entry * lanes;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    out[lane] = looks_up ? table_[static_cast<std::uint8_t>(acc[lane])]
+                         : static_cast<std::int8_t>(acc[lane]);
+  }
 }
 
 }  // namespace edgepipe

@@ -35,12 +35,17 @@ class Sram {
   void gemm_reset(const Instruction& instruction, Iterations iterations);
   void alu(const Instruction& instruction, Iterations iterations);
 
+  /// An ALU instruction with reset: each step updates the out buffer, then clears its acc entry.
+  void alu_and_clear(const Instruction& instruction, Iterations iterations);
+
   /// Copies the low 8 bits of the acc entries that these iterations of a GEMM or ALU instruction
   /// wrote to the out buffer, or what the table has for them after a TABLE. The hardware does so at
   /// every step; here only entries that a STORE reads are copied.
   void update_out(const Instruction& instruction, Iterations iterations);
 
  private:
+  void update_out(std::uint32_t entry, bool looks_up);
+
   [[nodiscard]] const Uop* uops_of(const Instruction& instruction) const {
     return uop_.data() + instruction.uop_begin;
   }

@@ -284,6 +284,27 @@ TEST(Simulator, StoresWhatTheTableHasUntilAccIsWrittenAgain) {
   }
 }
 
+// A second instruction finds zeros, and the out buffer still has the first one's result.
+TEST(Simulator, AnAluInstructionWithResetLeavesZerosInAcc) {
+  for (const bool twice : {false, true}) {
+    VtaProgram p({.extensions = static_cast<std::uint32_t>(Extension::kClear)});
+    p.fill(1);
+    Instruction clear = VtaProgram::alu(AluOp::kAdd, 3);
+    clear.reset = 1;
+    clear.push_next = std::exchange(p.instructions[VtaProgram::kStore - 1].push_next, 0);
+    Instruction again = VtaProgram::alu(AluOp::kMax, -5);
+    again.push_next = std::exchange(clear.push_next, twice ? 0 : 1);
+    p.insert(VtaProgram::kStore, clear);
+    if (twice) p.insert(VtaProgram::kStore + 1, again);
+    const Status status = p.run();
+    ASSERT_TRUE(status.ok()) << status.message();
+    auto expected = p.product();
+    for (auto& value : expected)
+      value = twice ? std::int8_t{0} : static_cast<std::int8_t>(value + 3);
+    EXPECT_EQ(p.output(), expected);
+  }
+}
+
 TEST(Alu, LeakyTakesTheLargerOfTheValueAndTheBranch) {
   constexpr std::int32_t kTenth = 2 | 8 | 1 << 4;  // 5/4 v and v/8
   const auto leaky = [](std::int32_t v, std::int32_t offset) {

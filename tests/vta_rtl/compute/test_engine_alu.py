@@ -91,7 +91,7 @@ def test_a_step_sees_the_results_of_the_steps_before_it(accelerator: Accelerator
         Alu(
             alu_opcode=AluOp(draw.choice(alu_operations(accelerator))), uop_bgn=0, uop_end=40,
             iter_out=2, iter_in=2, dst_factor_in=1, src_factor_out=1,
-            use_imm=bool(draw.random() < 0.3), imm=-3,
+            use_imm=bool(draw.random() < 0.3), imm=-3, reset=bool(draw.random() < 0.3),
         )
         for _ in range(5)
     ]  # fmt: skip
