@@ -16,8 +16,9 @@ from vta_stages.errors import FAULT, LayerError, advise
 from vta_stages.isa.instructions import Module
 from vta_stages.layers.check import check_consistent
 from vta_stages.layers.inputs import layer_inputs
-from vta_stages.layers.pooled_conv import PlannedLayer, PooledConv
+from vta_stages.layers.pooled_conv import PooledConv
 from vta_stages.layers.records import Layer, TensorSpec
+from vta_stages.layers.tabled_layer import PlannedLayer
 from vta_stages.lowering.lower import lower
 from vta_stages.lowering.rewrites import rewrite, split_pool
 from vta_stages.memory_plan import CONST_REGION, MemoryPlan, plan_memory

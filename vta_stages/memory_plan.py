@@ -16,8 +16,8 @@ import numpy as np
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.layout import activation_bytes
 from vta_stages.layers.inputs import layer_inputs
-from vta_stages.layers.pooled_conv import PlannedLayer
 from vta_stages.layers.records import Concat, Epilogue, Pick, Sum, TensorSpec, Term
+from vta_stages.layers.tabled_layer import PlannedLayer
 from vta_stages.program import Region, RegionKind
 
 CONST_REGION = 0

@@ -87,6 +87,8 @@ class KernelEmitter:
         if self._tiling.vectors_resident and len(self._kernel.vectors):
             with self._schedule.group(Module.COMPUTE):
                 self._loader.load_vectors(0, self._kernel.co_blocks)
+        if self._kernel.table:
+            self._builder.load_table(self._kernel.table)
         areas = output_areas(self._kernel, self._tiling)
         chunks = channel_chunks(self._kernel, self._tiling.co)
         if self._tiling.channels_outer:

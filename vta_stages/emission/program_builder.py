@@ -14,7 +14,7 @@ from vta_stages.emission.schedule import Extent, Group, Schedule
 from vta_stages.emission.uop_buffer import UopBuffer
 from vta_stages.isa.codec import Column, InstructionTable, Words, encode_table, encode_uops
 from vta_stages.isa.instruction_buffer import InstructionBuffer
-from vta_stages.isa.instructions import AluOp, MemoryType, Module, Opcode
+from vta_stages.isa.instructions import AluOp, MemoryType, Module, Opcode, element_bytes
 from vta_stages.lowering.bias_weights import bias_input
 from vta_stages.lowering.kernel import IndexArray
 from vta_stages.memory_plan import CONST_REGION, TensorAddress
@@ -74,6 +74,7 @@ class ProgramBuilder:
             if region.kind in (RegionKind.SCRATCH, RegionKind.OUTPUT)
         }
         self._has_bias_input = False
+        self._table = b""
         self._touch_spare(None)
 
     def first_element(self, tensor: str) -> tuple[int, int]:
@@ -97,6 +98,21 @@ class ProgramBuilder:
                 region=self.constants.region,
             )
         return extent
+
+    def load_table(self, content: bytes) -> None:
+        """Append the load of a table, unless the table is there; ``content`` is what it reads."""
+        if content == self._table:
+            return
+        self._table = content
+        unit = element_bytes(self.accelerator, MemoryType.TABLE)
+        with self.schedule.group(Module.COMPUTE):
+            self.buffer.load(
+                MemoryType.TABLE,
+                sram_base=0,
+                dram_base=self.constants.add(content, unit),
+                x_size=len(content) // unit,
+                region=self.constants.region,
+            )
 
     def _touch_spare(self, after: Group | None) -> Group:
         """Append the smallest compute group: it clears the spare entries."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vta_stages.layers.pooled_conv import PlannedLayer, PooledConv
+from vta_stages.layers.pooled_conv import PooledConv
 from vta_stages.layers.records import (
     Concat,
     Conv,
@@ -16,10 +16,13 @@ from vta_stages.layers.records import (
     Table,
     TensorSpec,
 )
+from vta_stages.layers.tabled_layer import PlannedLayer, TabledLayer
 
 
 def layer_inputs(layer: PlannedLayer) -> list[TensorSpec]:
     """Return the tensors that a layer reads; one that it reads twice is listed twice."""
+    if isinstance(layer, TabledLayer):
+        return layer_inputs(layer.maker)
     if isinstance(layer, PooledConv):
         return [layer.conv.input]
     if isinstance(layer, Concat):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vta_stages.layers.records import Conv, Layer, MaxPool, TensorSpec
+from vta_stages.layers.records import Conv, MaxPool, TensorSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,3 @@ class PooledConv:
     def output(self) -> TensorSpec:
         """The tensor that is stored, the output of the pooling."""
         return self.pool.output
-
-
-PlannedLayer = Layer | PooledConv
-"""A layer after the rewrites: memory is planned for these, and these are lowered."""

@@ -180,7 +180,8 @@ class Concat:
 class Table:
     """``table[c, x + 128]`` at every int8 value ``x`` of channel ``c``.
 
-    ``table`` is int8[channels, 256], or int8[1, 256] for all channels. Only ARM cores run it.
+    ``table`` is int8[channels, 256], or int8[1, 256] for all channels. Only ARM cores run it, and
+    accelerators with an extension, if it is one for all channels.
     """
 
     name: str

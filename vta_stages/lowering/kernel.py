@@ -174,7 +174,7 @@ class Immediate:
 class Vector:
     """``target = op(target, vectors[vector])`` with one operand per channel.
 
-    ``imm`` is what a REQUANTISE or LEAKY has beside them, 0 for other operations.
+    ``imm`` is what a REQUANTISE, TABLE or LEAKY has beside them, 0 for other operations.
     """
 
     op: AluOp
@@ -199,7 +199,8 @@ class Kernel:
     """A lowered layer; ``output`` has ``co_blocks`` channel blocks.
 
     ``vectors`` are the operands of vector operations and ``biases`` the values to add, both
-    int32[n, co_blocks * block] with one value per channel.
+    int32[n, co_blocks * block] with one value per channel. ``table`` is what a LOAD of TABLE reads,
+    if a step looks values up.
     """
 
     name: str
@@ -209,6 +210,7 @@ class Kernel:
     steps: tuple[Step, ...]
     vectors: Int32Array
     biases: Int32Array
+    table: bytes = b""
 
     @cached_property
     def uses_temp(self) -> bool:

@@ -7,15 +7,16 @@ layer is refused with a LayerError that gives the numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import singledispatch
 
 import numpy as np
 
-from vta_stages.accelerator import Accelerator
+from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.errors import LayerError
 from vta_stages.isa.instructions import AluOp
 from vta_stages.isa.layout import channel_blocks
-from vta_stages.layers.pooled_conv import PlannedLayer, PooledConv
+from vta_stages.layers.pooled_conv import PooledConv
 from vta_stages.layers.records import (
     Concat,
     Conv,
@@ -30,8 +31,10 @@ from vta_stages.layers.records import (
     Sum,
     Table,
     TensorSpec,
+    Term,
     TransposedConv,
 )
+from vta_stages.layers.tabled_layer import PlannedLayer, TabledLayer
 from vta_stages.lowering.axis_maps import (
     conv_axes,
     conv_axis,
@@ -55,6 +58,7 @@ from vta_stages.lowering.kernel import (
     Step,
 )
 from vta_stages.lowering.sources import bands, dense_source, product_bounds, scaled_copy
+from vta_stages.lowering.table_pass import look_up, shared_table
 from vta_stages.lowering.terms import add_terms
 from vta_stages.lowering.window_centres import can_fold
 
@@ -279,7 +283,29 @@ def _moved_lanes(tensor: TensorSpec, weights: Int8Array, first: IndexArray) -> S
 
 @lower.register
 def _table(layer: Table, accelerator: Accelerator) -> Kernel:
-    raise _refusal(layer, "values are looked up in a table, which the accelerator does not have")
+    table = _table_of(layer, accelerator)
+    builder = EpilogueBuilder(accelerator, layer.output.channels)
+    same = Term(tensor=layer.input, factor=np.ones(layer.input.channels, np.int32))
+    sources, steps = add_terms(layer.name, (same,), accelerator.block_in, builder)
+    return look_up(_finish(layer, accelerator, sources, steps, builder), table)
+
+
+@lower.register
+def _tabled_layer(layer: TabledLayer, accelerator: Accelerator) -> Kernel:
+    table = _table_of(layer.table, accelerator)
+    made = lower(layer.maker, accelerator)
+    return look_up(replace(made, name=layer.name, output=layer.output), table)
+
+
+def _table_of(layer: Table, accelerator: Accelerator) -> Int8Array:
+    """Return the table int8[256] of all channels, or refuse the layer."""
+    if not accelerator.has(Extension.TABLE):
+        what = "values are looked up in a table, which the accelerator does not have"
+        raise _refusal(layer, what)
+    table = shared_table(layer.table)
+    if table is None:
+        raise _refusal(layer, "has a table for each channel; the accelerator's is one for all")
+    return table
 
 
 @lower.register

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from vta_stages.layers.inputs import layer_inputs
-from vta_stages.layers.pooled_conv import PlannedLayer, PooledConv
+from vta_stages.layers.pooled_conv import PooledConv
 from vta_stages.layers.records import Conv, Layer, MaxPool
 
 NO_WRAP = 1 << 30
@@ -32,7 +32,7 @@ def can_pool(conv: Conv, pool: MaxPool) -> bool:
 
 def fuse_pools(
     layers: Sequence[Layer], outputs: Sequence[str], worth: Callable[[PooledConv], bool]
-) -> list[PlannedLayer]:
+) -> list[Layer | PooledConv]:
     """Merge poolings into the convolutions before them and return all layers.
 
     A pair is merged if :func:`can_pool` allows it, ``worth`` says that it pays off, and nothing

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from vta_stages.layers.pooled_conv import PlannedLayer, PooledConv
+from vta_stages.layers.pooled_conv import PooledConv
 from vta_stages.layers.records import Layer, MaxPool, TensorSpec
+from vta_stages.layers.tabled_layer import PlannedLayer
 from vta_stages.lowering.axis_maps import pool_axes
 from vta_stages.lowering.pool_fusion import fuse_pools
+from vta_stages.lowering.table_fusion import fuse_tables
 from vta_stages.lowering.window_centres import centre_tap
 
 GAIN = 0.9
@@ -21,12 +23,13 @@ def rewrite(
 
     Poolings are merged into the convolutions before them, where that is possible and ``worth`` says
     so. Other large poolings are split into one along the rows and one along the columns; their
-    intermediate tensors are named ``<output>:rows``.
+    intermediate tensors are named ``<output>:rows``. Tables are merged into what their input is
+    computed by.
     """
-    rewritten: list[PlannedLayer] = []
+    rewritten: list[Layer | PooledConv] = []
     for layer in fuse_pools(layers, outputs, worth):
         rewritten += split_pool(layer) if isinstance(layer, MaxPool) else [layer]
-    return rewritten
+    return fuse_tables(rewritten, outputs)
 
 
 def split_pool(layer: MaxPool) -> list[MaxPool]:

@@ -56,7 +56,10 @@ def forget() -> None:
 
 
 def _without_values(kernel: Kernel) -> Kernel:
-    """Return the kernel with zeros for weights, vectors and biases; the zeros take no memory."""
+    """Return the kernel with zeros for weights, vectors, biases and table.
+
+    The zeros take no memory, but for those of the table.
+    """
     return dataclasses.replace(
         kernel,
         name="",
@@ -71,6 +74,7 @@ def _without_values(kernel: Kernel) -> Kernel:
         ),
         vectors=np.broadcast_to(np.int32(0), kernel.vectors.shape),
         biases=np.broadcast_to(np.int32(0), kernel.biases.shape),
+        table=bytes(len(kernel.table)),
     )
 
 

@@ -57,13 +57,15 @@ class CycleEstimate:
         )
         biases = len(kernel.biases) * kernel.co_blocks * accelerator.wgt_bytes
         vectors = len(kernel.vectors) * kernel.co_blocks * accelerator.acc_bytes
-        # Transfers before the first product: the input vector of biases, their weights, vectors.
+        # Transfers before the first product: the input vector of biases, their weights, vectors,
+        # and the table.
         self._setup = sum(
             cost.instruction_cycles + more + cost.dma_row_cycles + count_bytes / bytes_per_cycle
             for count_bytes, bytes_per_cycle, more in (
                 (accelerator.inp_bytes, cost.bytes_per_cycle, cost.tensor_load_cycles),
                 (biases, cost.weight_bytes_per_cycle, cost.tensor_load_cycles),
                 (vectors, cost.bytes_per_cycle, 0),
+                (len(kernel.table), cost.bytes_per_cycle, 0),
             )
             if count_bytes
         )
