@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -52,7 +52,8 @@ class ElementSplitter(wiring.Component):
 
     Members: ``beat`` In and ``element`` Out, streams; ``start`` In(1), in a cycle without elements:
     ``first`` In is the place of the first element in the first beat; ``is_last`` In(1) marks the
-    last element, after which the rest of its beat is dropped.
+    last element, after which the rest of its beat is dropped. With ``rest_too`` In(1), the caller
+    takes the rest of the beat together with an element, from ``beat.payload``.
     """
 
     def __init__(self, element_bytes: int, bus_bytes: int) -> None:
@@ -63,6 +64,7 @@ class ElementSplitter(wiring.Component):
                 "start": In(1),
                 "first": In(ceil_log2(self.elements_per_beat)),
                 "is_last": In(1),
+                "rest_too": In(1),
                 "beat": In(stream.Signature(8 * bus_bytes)),
                 "element": Out(stream.Signature(8 * element_bytes)),
             }
@@ -74,7 +76,7 @@ class ElementSplitter(wiring.Component):
         place = Signal(range(self.elements_per_beat))
         layout = data.ArrayLayout(self._element_bits, self.elements_per_beat)
         parts = data.View(layout, self.beat.payload)
-        ends_beat = (place == self.elements_per_beat - 1) | self.is_last
+        ends_beat = (place == self.elements_per_beat - 1) | self.is_last | self.rest_too
         m.d.comb += [
             self.element.payload.eq(parts[place]),
             self.element.valid.eq(self.beat.valid),
@@ -83,5 +85,5 @@ class ElementSplitter(wiring.Component):
         with m.If(self.start):
             m.d.sync += place.eq(self.first)
         with m.Elif(self.element.valid & self.element.ready):
-            m.d.sync += place.eq(place + 1)
+            m.d.sync += place.eq(Mux(self.rest_too, 0, place + 1))
         return m

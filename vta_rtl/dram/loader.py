@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from vta_rtl.buffers.ports import write_port
+from vta_rtl.buffers.uop_buffer import uop_write_port, uops_at_once
 from vta_rtl.dram.axi import ADDRESS_BITS, check_bus, read_bus
 from vta_rtl.dram.burst_planner import BurstPlanner
 from vta_rtl.dram.elements import ElementGatherer, ElementSplitter
@@ -48,12 +50,7 @@ class Loader(wiring.Component):
         self._accelerator = accelerator
         self._kinds = kinds
         self._bus_bytes = bus_bytes
-        ports = {
-            kind.name.lower(): Out(
-                write_port(8 * element_bytes(accelerator, kind), buffer_depth(accelerator, kind))
-            )
-            for kind in kinds
-        }
+        ports = {kind.name.lower(): Out(self._port(kind)) for kind in kinds}
         bases = {f"{kind.name.lower()}_base": In(ADDRESS_BITS) for kind in kinds}
         super().__init__(
             {
@@ -65,6 +62,12 @@ class Loader(wiring.Component):
                 **bases,
             }
         )
+
+    def _port(self, kind: MemoryType) -> wiring.Signature:
+        a = self._accelerator
+        if kind is MemoryType.UOP:
+            return uop_write_port(a, uops_at_once(a, self._bus_bytes))
+        return write_port(8 * element_bytes(a, kind), buffer_depth(a, kind))
 
     def elaborate(self, platform: object) -> Module:
         """Return the circuit."""
@@ -90,7 +93,9 @@ class Loader(wiring.Component):
         ]
         running, x, y = Signal(), Signal(17), Signal(17)
         next_x, next_y = Signal(17), Signal(17)
-        m.d.comb += [next_x.eq(x + 1), next_y.eq(y + 1)]
+        # All kinds but uops write an element at a time.
+        count = Signal(range(self._bus_bytes + 1), init=1)
+        m.d.comb += [count.eq(1), next_x.eq(x + count), next_y.eq(y + 1)]
         address = Signal(16)
         in_rows = (y >= pads["y_0"]) & (y < rows_end)
         in_columns = (x >= pads["x_0"]) & (x < columns_end)
@@ -102,7 +107,7 @@ class Loader(wiring.Component):
         with m.If(start & (width != 0) & (height != 0)):
             m.d.sync += [running.eq(1), x.eq(0), y.eq(0), address.eq(load.sram_base)]
         with m.Elif(taken):
-            m.d.sync += [address.eq(address + 1), x.eq(next_x), running.eq(~is_last)]
+            m.d.sync += [address.eq(address + count), x.eq(next_x), running.eq(~is_last)]
             with m.If(ends_row):
                 m.d.sync += [x.eq(0), y.eq(next_y)]
 
@@ -136,6 +141,9 @@ class Loader(wiring.Component):
                 ]
                 if kind in SINGLE_ROW:
                     m.d.comb += rows.eq(1)
+                if kind is MemoryType.UOP:
+                    self._write_uops(m, elements, load, address, width - x, count, taken)
+                    continue
                 port = getattr(self, kind.name.lower())
                 m.d.comb += port.enable.eq(taken)
             # The zeros of pads take a gate for each bit, so only where there are pads.
@@ -144,6 +152,41 @@ class Loader(wiring.Component):
                 m.d.comb += port.data.eq(elements.element.payload)
             m.d.comb += port.address.eq(address)
         return m
+
+    def _write_uops(
+        self,
+        m: Module,
+        elements: ElementSplitter,
+        load: data.View,
+        address: Value,
+        left: Value,
+        count: Signal,
+        taken: Value,
+    ) -> None:
+        """Write the rest of a beat at once, if its uops have the same places there as in the
+        buffer."""
+        at_once = uops_at_once(self._accelerator, self._bus_bytes)
+        place_bits = ceil_log2(at_once)
+        place, same_places = Signal(place_bits), Signal()
+        end = Signal(range(2 * at_once))
+        m.d.comb += place.eq(address[:place_bits])
+        if at_once == elements.elements_per_beat:
+            m.d.comb += same_places.eq(load.dram_base[:place_bits] == load.sram_base[:place_bits])
+        with m.If(same_places):
+            m.d.comb += count.eq(Mux(left < at_once - place, left, at_once - place))
+        m.d.comb += [
+            elements.rest_too.eq(same_places),
+            end.eq(place + count),
+            self.uop.enable.eq(Cat(taken & (place <= n) & (n < end) for n in range(at_once))),
+            self.uop.address.eq(address >> place_bits),
+            self.uop.data.eq(
+                Mux(
+                    same_places,
+                    elements.beat.payload,
+                    elements.element.payload.replicate(at_once),
+                )
+            ),
+        ]
 
     def _row_beats_bits(self) -> int:
         longest = max(element_bytes(self._accelerator, kind) for kind in self._kinds)

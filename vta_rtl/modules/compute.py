@@ -7,8 +7,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from vta_rtl.buffers.accumulator_buffer import AccumulatorBuffer
-from vta_rtl.buffers.buffer import Buffer
 from vta_rtl.buffers.ports import read_port, write_port
+from vta_rtl.buffers.uop_buffer import UopBuffer, uops_at_once
 from vta_rtl.compute.engine import Engine
 from vta_rtl.compute.product_pairs import ProductCell
 from vta_rtl.compute.table_lookup import TableLookup
@@ -80,7 +80,7 @@ class ComputeModule(wiring.Component):
         if a.has(Extension.TABLE):
             kinds += (MemoryType.TABLE,)
         m.submodules.loader = loader = Loader(a, kinds, bus_bytes=self._bus_bytes)
-        m.submodules.uop = uop = Buffer(a, MemoryType.UOP)
+        m.submodules.uop = uop = UopBuffer(a, at_once=uops_at_once(a, self._bus_bytes))
         m.submodules.acc = acc = AccumulatorBuffer(a)
 
         wiring.connect(m, wiring.flipped(self.command), control.command)

@@ -10,6 +10,9 @@ from vta_stages.errors import LayerError
 from vta_stages.isa.instruction_buffer import InstructionBuffer
 from vta_stages.isa.instructions import MemoryType
 
+_UOPS_OF_A_BEAT = 4
+"""Uops in 16 bytes, the widest bus of ``vta_rtl``."""
+
 
 class UopBuffer:
     """Places uop sequences in the uop buffer; new ones replace the oldest.
@@ -22,6 +25,9 @@ class UopBuffer:
         self._buffer = buffer
         self._constants = constants
         self._depth = buffer.accelerator.uop_depth
+        # Hardware of our own loads a beat of uops in a cycle if they have the same places in the
+        # buffer as in DRAM, where sequences are aligned.
+        self._align = _UOPS_OF_A_BEAT if buffer.accelerator.extensions else 1
         self._next = 0
         self._resident: dict[bytes, tuple[int, int]] = {}
 
@@ -42,6 +48,7 @@ class UopBuffer:
         count = len(uops)
         if count > self._depth:
             raise LayerError(f"uop sequence: {count} uops, expected at most {self._depth}")
+        self._next += -self._next % self._align
         if self._next + count > self._depth:
             self._next = 0
         begin, end = self._next, self._next + count

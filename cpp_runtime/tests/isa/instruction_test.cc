@@ -104,7 +104,7 @@ TEST_P(EveryRevision, DecodesTheLoadOfATable) {
 
 TEST_P(EveryRevision, RefusesTheLoadOfATableThatTheAcceleratorLacks) {
   const InstructionCodec able({.revision = GetParam(), .extensions = kTableOnly});
-  const InstructionCodec other({.revision = GetParam(), .extensions = kBoth});
+  const InstructionCodec other({.revision = GetParam(), .extensions = kAll});
   const Instruction load{.opcode = Opcode::kLoad, .memory_type = MemoryType::kTable, .x_size = 1};
   EXPECT_EQ(other.decode(*able.encode(load)).status().code(), Code::kDevice);
   EXPECT_THAT(other.encode(load).status().message(),

@@ -15,6 +15,7 @@ from dram_model import DramModel
 from rtl_simulation import simulate
 
 from vta_rtl.buffers.buffer import Buffer
+from vta_rtl.buffers.uop_buffer import UopBuffer, uops_at_once
 from vta_rtl.dram.loader import Loader
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.instruction_buffer import encode
@@ -36,8 +37,16 @@ class LoaderOnBuffer(wiring.Component):
 
     def __init__(self, accelerator: Accelerator, kind: MemoryType, bus_bytes: int) -> None:
         self.loader = Loader(accelerator, (kind,), bus_bytes=bus_bytes)
-        self.buffer = Buffer(accelerator, kind)
         self.kind = kind
+        self.buffer: Buffer | UopBuffer
+        if kind is MemoryType.UOP:
+            self.buffer = UopBuffer(accelerator, at_once=uops_at_once(accelerator, bus_bytes))
+            banks = self.buffer.banks
+        else:
+            self.buffer = Buffer(accelerator, kind)
+            banks = [self.buffer.rows]
+        depth = buffer_depth(accelerator, kind)
+        self.rows = [banks[n % len(banks)][n // len(banks)] for n in range(depth)]
         super().__init__({})
 
     def elaborate(self, platform: object) -> Module:
@@ -83,7 +92,7 @@ def check_loads(
 ) -> list[int]:
     """Run loads and compare the buffer after each; return the cycles that each was busy."""
     circuit = LoaderOnBuffer(accelerator, kind, model.bus_bytes)
-    loader, rows = circuit.loader, circuit.buffer.rows
+    loader, rows = circuit.loader, circuit.rows
     depth, cycles = buffer_depth(accelerator, kind), []
 
     async def run(ctx: SimulatorContext) -> None:
@@ -151,6 +160,22 @@ def test_uops_may_begin_and_end_within_a_beat(first: int, count: int) -> None:
     check_loads(Accelerator(), MemoryType.UOP, [load, load], model)
     beats = -(-(first % 4 + count) // 4)
     assert [beats for _, beats in model.bursts] == [beats, beats]
+
+
+@pytest.mark.parametrize(("bus_bytes", "per_beat"), [(16, 4), (8, 2)])
+def test_a_beat_of_uops_takes_a_cycle_if_its_places_are_those_in_the_buffer(
+    bus_bytes: int, per_beat: int
+) -> None:
+    def cycles(sram_base: int) -> int:
+        load = Load(
+            memory_type=MemoryType.UOP, sram_base=sram_base, dram_base=per_beat + 1, x_size=64
+        )
+        model = dram_model(bus_bytes)
+        (found,) = check_loads(Accelerator(), MemoryType.UOP, [load], model)
+        return found
+
+    assert cycles(8 * per_beat + 1) < 64 // per_beat + 20
+    assert cycles(8 * per_beat) >= 64
 
 
 def test_the_memorys_latency_shows_once_in_a_load() -> None:
