@@ -46,9 +46,10 @@ class ExtendedAlu(wiring.Component):
         m = Module()
         alu = data.View(instruction_layout(self._accelerator, Opcode.ALU), self.instruction)
         m.submodules.vector_alu = stock = VectorAlu(self._accelerator)
-        added: dict[Requantiser | Multiplier, list[AluOp]] = {}
+        has = alu_operations(self._accelerator)
+        added: dict[Requantiser | Multiplier | LeakyRelu, tuple[AluOp, ...]] = {}
         for kind, operations in _PARTS:
-            there = [o for o in operations if o in alu_operations(self._accelerator)]
+            there = tuple(operation for operation in operations if operation in has)
             if there:
                 added[kind(self._accelerator)] = there
         for part, operations in added.items():

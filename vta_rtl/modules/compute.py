@@ -76,7 +76,7 @@ class ComputeModule(wiring.Component):
             m.d.comb += getattr(self, name).eq(getattr(control, name))
         m.d.comb += control.abort.eq(self.abort)
         m.submodules.engine = engine = Engine(a, cell=self._cell)
-        kinds = (MemoryType.UOP, MemoryType.ACC)
+        kinds: tuple[MemoryType, ...] = (MemoryType.UOP, MemoryType.ACC)
         if a.has(Extension.TABLE):
             kinds += (MemoryType.TABLE,)
         m.submodules.loader = loader = Loader(a, kinds, bus_bytes=self._bus_bytes)

@@ -177,8 +177,8 @@ def decode_table(accelerator: Accelerator, words: Words) -> InstructionTable:
                 columns[kind][field.name] = values
             else:
                 _check_known(kind, field.name, values, {field.constant}, where)
-        for name, high in parts.items():
-            columns[kind][name] = columns[kind][name] | high
+        for name, high_part in parts.items():
+            columns[kind][name] = columns[kind][name] | high_part
         stray = np.flatnonzero(((encoded & ~np.array(defined, np.uint64)) != 0).any(axis=1))
         if len(stray):
             high, low = (int(w) for w in encoded[stray[0]][::-1])
@@ -190,12 +190,12 @@ def decode_table(accelerator: Accelerator, words: Words) -> InstructionTable:
             )
     memories = {int(memory) for memory in loaded_memories(accelerator)}
     operations = {int(operation) for operation in alu_operations(accelerator)}
-    for kind, name, known in (
+    for checked, name, possible in (
         (Opcode.LOAD, "memory_type", memories),
         (Opcode.ALU, "alu_opcode", operations),
     ):
-        _check_extensions(accelerator, kind, columns[kind], positions[kind])
-        _check_known(kind, name, columns[kind][name], known, positions[kind])
+        _check_extensions(accelerator, checked, columns[checked], positions[checked])
+        _check_known(checked, name, columns[checked][name], possible, positions[checked])
     return InstructionTable(accelerator, opcode, tokens, positions, columns)
 
 

@@ -104,7 +104,8 @@ def test_a_library_that_does_not_return_obeys_the_device_timeout(bundle, monkeyp
 def test_a_device_without_a_path_is_wrong_use(bundle):
     ran = run(bundle, "")
     assert ran.returncode == 2
-    assert "expected auto, simulator, timed, uio, model or driver:PATH@REVISION" in ran.stderr
+    devices = "auto, simulator, timed, uio, model, rtl:LIBRARY or driver:PATH@REVISION"
+    assert f"expected {devices}" in ran.stderr
 
 
 def test_over_rpc_a_golden_run_on_the_bundles_arm_kernels_fails(tmp_path, monkeypatch, capsys):
