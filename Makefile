@@ -12,7 +12,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe edgepipe_runtime vta_stages vta_rtl cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-rtl-long test-systems test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-farm bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime rtl-report rtl-proofs bench-split bench-deploy soak docs container container-ci packages clean help
+.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-rtl-long test-systems test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-farm bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime bitstream-sources rtl-report rtl-proofs bench-split bench-deploy soak docs container container-ci packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
@@ -42,6 +42,7 @@ help:
 	@echo "make bench-split     the search for a split beside every placement, and its time"
 	@echo "make bench-tables    would SiLU, hard-swish ... take less time on the accelerator?"
 	@echo "make bench-rtl       cycles of whole networks on the accelerator's own Verilog"
+	@echo "make bitstream-sources DESIGN=ultra96 what a bitstream of the accelerator's own hardware is made from (bitstreams/README.md)"
 	@echo "make rtl-report      what the accelerator's own hardware takes of two FPGAs, by yosys, beside budgets"
 	@echo "make rtl-proofs      formal proofs of the accelerator's own hardware: queues, AXI, window, stores"
 	@echo "make bench-runtime   handover cost, throughput, a million frames with injected faults"
@@ -201,7 +202,7 @@ lint: $(VENV)/.installed
 	find cpp_runtime cross examples -name '*.h' -o -name '*.cc' | xargs clang-format --dry-run -Werror
 	printf '%s\n' $(ON_REQUEST) | xargs -P 2 -n 1 $(CXX) -std=c++20 -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion \
 	    -Werror -Icpp_runtime/include -Icpp_runtime/src
-	find board cross edgepipe -name '*.sh' | xargs shellcheck --shell=sh --severity=warning
+	find bitstreams board cross edgepipe -name '*.sh' | xargs shellcheck --shell=sh --severity=warning
 	shellcheck --severity=warning edgepipe/virtual_board/guest/*init edgepipe/virtual_board/guest/devices
 	run-clang-tidy -quiet -p $(HOST) '/(edgepipe_core|edgepipe_ffi|edgepipe_c|edgepipe-rpcd|gstedgepipe)\.dir/|cpp_runtime/(src|programs|gstreamer)/' \
 	    > build/clang-tidy.log 2> build/clang-tidy-progress.log || { cat build/clang-tidy.log; exit 1; }
@@ -230,6 +231,12 @@ format: $(VENV)/.installed
 
 bench-accuracy bench-arm bench-build bench-farm bench-pipeline bench-rtl bench-sim bench-split bench-tables bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
+
+# DESIGN: ultra96, kv260, zcu104, pynq-z2 or pynq-z2-openxc7. CLOCK_MHZ, EXTENSIONS (requantise,multiply) and PART
+# choose others than its own.
+bitstream-sources: $(VENV)/.installed
+	$(PYTHON) -m bitstreams.generate $(DESIGN) $(if $(CLOCK_MHZ),--clock-mhz $(CLOCK_MHZ)) \
+	    $(if $(EXTENSIONS),--extensions $(EXTENSIONS)) $(if $(PART),--part $(PART))
 
 rtl-report: $(VENV)/.installed
 	$(PYTHON) -m bench.rtl_report

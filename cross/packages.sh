@@ -8,7 +8,7 @@ packages="cmake ninja-build g++ g++-aarch64-linux-gnu g++-arm-linux-gnueabihf py
     nlohmann-json3-dev libgtest-dev libturbojpeg0-dev libmosquitto-dev mosquitto ffmpeg chromium chromium-driver firefox-esr
     pkg-config libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev gstreamer1.0-tools gstreamer1.0-plugins-base
     openssh-client openssh-server qemu-user-static qemu-system-arm kmod make xz-utils
-    rauc squashfs-tools dbus-daemon libubootenv-tool
+    rauc squashfs-tools dbus-daemon libubootenv-tool tcl
     cpio device-tree-compiler e2fsprogs shellcheck systemd clang-format clang-tidy dataset-fashion-mnist"
 case ${1:-} in
 bench) packages="libboost-dev libgstreamer1.0-dev pkg-config" ;;
