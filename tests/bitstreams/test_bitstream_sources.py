@@ -90,6 +90,7 @@ def test_the_entry_can_be_put_into_the_manifest() -> None:
         ([], "design is None, expected one of ultra96, kv260, zcu104, pynq-z2, pynq-z2-openxc7"),
         (["ultra97"], "design is 'ultra97', expected one of ultra96,"),
         (["ultra96", "--extensions", "table9"], "accelerator: extension 'table9' is unknown"),
+        (["ultra96", "--block-in", "24"], "accelerator: block_in is 24, expected a power of two"),
         (["ultra96", "--clock-mhz", "-1"], "accelerator: clock_hz is -1000000, expected >= 1"),
     ],
 )
