@@ -60,3 +60,15 @@ CHISEL = Accelerator(
 """As upstream's Chisel sources build it: fewer micro-ops than an index can name."""
 
 SECOND_REVISION = Accelerator(revision="0.0.2")
+
+TINY = Accelerator(
+    block_in=8,
+    block_out=8,
+    uop_buffer_bytes_log2=8,
+    inp_buffer_bytes_log2=8,
+    wgt_buffer_bytes_log2=9,
+    acc_buffer_bytes_log2=8,
+    command_queue_depth=4,
+    token_queue_depth=2,
+)
+"""Quick to compile as Verilog, for a bus of 8 bytes."""

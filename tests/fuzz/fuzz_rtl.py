@@ -4,9 +4,9 @@
     .venv/bin/python tests/fuzz/fuzz_rtl.py 1 --machine small-0.0.2 --first-seed 77 --steps 4
 
 The seeds take turns on the accelerators of ``random_programs/machines.py``. A program that leaves
-other bytes than on the simulator is made shorter, written to build/vta_rtl/findings, and printed
-with a command that runs it again. The exit code is 1 if there was one, or if the programs had fewer
-kinds of instructions than ``--least-coverage`` percent.
+other bytes than on the simulator is made shorter, written to build/vta_rtl/findings with a waveform
+of its last cycles, and printed with a command that runs it again. The exit code is 1 if there was
+one, or if the programs had fewer kinds of instructions than ``--least-coverage`` percent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from random_programs.comparison import Outcome, compare
 from random_programs.coverage import Coverage
-from random_programs.findings import save, shortened
+from random_programs.findings import save, save_waveform, shortened
 from random_programs.generator import random_program
 from random_programs.machines import MACHINES
 from random_programs.program import RandomProgram
@@ -72,8 +72,13 @@ def report(task: Task, difference: str) -> None:
     name, seed, steps = task
     program = random_program(MACHINES[name].accelerator, seed, steps)
     shorter = shortened(program, lambda some: bool(run(name, some).difference))
-    path = save(shorter, CACHE / "findings", name, run(name, shorter).difference or difference)
+    outcome = run(name, shorter)
+    path = save(shorter, CACHE / "findings", name, outcome.difference or difference)
     print(f"{name}, seed {seed}: {difference}\n{len(shorter.instructions)} instructions: {path}")
+    if outcome.timing:
+        waveform = path.with_suffix(".vcd")
+        cycles = save_waveform(shorter, MACHINES[name], outcome.timing, CACHE, waveform)
+        print(f"its last {cycles} cycles with the timing {outcome.timing}: {waveform}")
     print(
         f"again: {Path(sys.executable)} tests/fuzz/fuzz_rtl.py 1 --machine {name} "
         f"--first-seed {seed} --steps {shorter.steps}",

@@ -20,11 +20,13 @@ MOST_CYCLES = 1_000_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ran: the pairs of transfers without an order, and what was different."""
+    """How a program ran: the pairs of transfers without an order, and what was different, with
+    which timing."""
 
     open_pairs: int
     pairs_seen_both_ways: int
     difference: str = ""
+    timing: str = ""
 
 
 def expected_dram(program: RandomProgram) -> NDArray[np.uint8]:
@@ -51,7 +53,7 @@ def compare(program: RandomProgram, device: VerilatedDevice, bus_bytes: int) -> 
         try:
             found = device.run_image(words, program.dram, most_cycles=MOST_CYCLES)
         except VerilatedDeviceError as error:
-            return Outcome(orders.pairs, orders.seen_both_ways, f"{name}: {error}")
+            return Outcome(orders.pairs, orders.seen_both_ways, f"{name}: {error}", name)
         different = np.flatnonzero(found != expected)
         if len(different):
             at = int(different[0])
@@ -59,7 +61,7 @@ def compare(program: RandomProgram, device: VerilatedDevice, bus_bytes: int) -> 
                 f"{name}: {len(different)} bytes differ, the first at {at:#x}: found "
                 f"{found[at]:#04x}, expected {expected[at]:#04x}"
             )
-            return Outcome(orders.pairs, orders.seen_both_ways, text)
+            return Outcome(orders.pairs, orders.seen_both_ways, text, name)
         orders.see(device.transfers())
     device.record_transfers(False)
     return Outcome(orders.pairs, orders.seen_both_ways)

@@ -1,4 +1,5 @@
-"""A program that ran otherwise than on the simulator: made shorter, and written to files."""
+"""A program that ran otherwise than on the simulator: made shorter, and written to files, with the
+signals of its last cycles."""
 
 from __future__ import annotations
 
@@ -7,10 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from vta_rtl.verilated.waveforms import WaveformRecorder
 from vta_stages.disassembler import Listing
 
+from .comparison import MOST_CYCLES
 from .generator import random_program
+from .machines import Machine
 from .program import RandomProgram
+from .timings import timings
 
 
 def shortened(program: RandomProgram, fails: Callable[[RandomProgram], bool]) -> RandomProgram:
@@ -33,3 +38,15 @@ def save(program: RandomProgram, folder: Path, name: str, difference: str) -> Pa
     np.savez_compressed(path.with_suffix(".npz"), insns=program.words, dram_before=program.dram)
     path.write_text("\n".join([difference, *Listing(program.table).lines(), ""]))
     return path
+
+
+def save_waveform(
+    program: RandomProgram, machine: Machine, timing: str, cache: Path, path: Path
+) -> int:
+    """Write the last cycles of a program's run with a timing; return how many they are.
+
+    The accelerator is compiled with waveforms if ``cache`` does not have it.
+    """
+    recorder = WaveformRecorder(lambda: machine.library(cache, waveforms=True), path.parent)
+    costs = timings(program.seed)[timing]
+    return recorder.write(path, program.words, program.dram, costs, MOST_CYCLES)

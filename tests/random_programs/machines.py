@@ -17,9 +17,11 @@ class Machine:
     accelerator: Accelerator
     bus_bytes: int
 
-    def library(self, cache: Path) -> Path:
+    def library(self, cache: Path, *, waveforms: bool = False) -> Path:
         """Return the Verilated accelerator's library, compiled if ``cache`` does not have it."""
-        return build_driver_library(self.accelerator, cache, bus_bytes=self.bus_bytes)
+        return build_driver_library(
+            self.accelerator, cache, bus_bytes=self.bus_bytes, waveforms=waveforms
+        )
 
     def open(self, cache: Path) -> VerilatedDevice:
         """Return the Verilated accelerator, compiled if ``cache`` does not have it."""

@@ -5,28 +5,17 @@ from __future__ import annotations
 import re
 
 import pytest
+from accelerators import TINY
 
 from vta_rtl import verilog as verilog_module
 from vta_rtl.verilog import TOP_NAME, verilog
-from vta_stages.accelerator import Accelerator
 from vta_stages.errors import AcceleratorError
-
-SMALL = Accelerator(
-    block_in=8,
-    block_out=8,
-    uop_buffer_bytes_log2=8,
-    inp_buffer_bytes_log2=8,
-    wgt_buffer_bytes_log2=9,
-    acc_buffer_bytes_log2=8,
-    command_queue_depth=4,
-    token_queue_depth=2,
-)
 
 
 @pytest.fixture(scope="module")
 def ports() -> dict[str, tuple[str, int]]:
     """Return the direction and the bits of the top module's ports, by name."""
-    text = verilog(SMALL, bus_bytes=8)
+    text = verilog(TINY, bus_bytes=8)
     (top,) = re.findall(rf"^module {TOP_NAME}\(.*?^endmodule", text, re.DOTALL | re.MULTILINE)
     found = re.findall(r"^  (input|output) (?:\[(\d+):0\] )?(\w+);", top, re.MULTILINE)
     return {name: (way, int(high or 0) + 1) for way, high, name in found}
@@ -76,4 +65,4 @@ def test_the_master_that_writes_has_no_channels_to_read(ports: dict[str, tuple[s
 
 def test_a_bus_wider_than_an_element_is_refused() -> None:
     with pytest.raises(AcceleratorError, match="inp elements of 8 bytes"):
-        verilog(SMALL, bus_bytes=16)
+        verilog(TINY, bus_bytes=16)

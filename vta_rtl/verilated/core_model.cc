@@ -4,6 +4,11 @@
 
 #include "VtaCoreModel.h"
 #include "verilated.h"
+#if VTA_RTL_WAVEFORMS
+#include "verilated_vcd_c.h"
+#else
+class VerilatedVcdC {};
+#endif
 
 namespace vta_rtl {
 namespace {
@@ -47,20 +52,54 @@ CoreModel::CoreModel(Arena arena, const MemoryCosts& costs)
     : context_(std::make_unique<VerilatedContext>()),
       core_(std::make_unique<VtaCoreModel>(context_.get())),
       memory_(arena, costs, read_ports(*core_), write_port(*core_)) {
+  context_->traceEverOn(VTA_RTL_WAVEFORMS);
   core_->aresetn = 0;
   for (int k = 0; k < kResetCycles; ++k) cycle();
   core_->aresetn = 1;
 }
 
-CoreModel::~CoreModel() { core_->final(); }
+CoreModel::~CoreModel() {
+  stop_waveform();
+  core_->final();
+}
 
 void CoreModel::cycle() {
   memory_.drive();
   core_->aclk = 0;
   core_->eval();
   memory_.sample();
+#if VTA_RTL_WAVEFORMS
+  const bool records = waveform_ != nullptr && cycles_ >= first_recorded_cycle_;
+  if (records) waveform_->dump(2 * cycles_);
+#endif
   core_->aclk = 1;
   core_->eval();
+#if VTA_RTL_WAVEFORMS
+  if (records) waveform_->dump(2 * cycles_ + 1);
+#endif
+  ++cycles_;
+}
+
+bool CoreModel::record_waveform([[maybe_unused]] const std::string& path,
+                                std::uint64_t first_cycle) {
+  stop_waveform();
+  first_recorded_cycle_ = first_cycle;
+#if VTA_RTL_WAVEFORMS
+  constexpr int kAllLevels = 99;
+  waveform_ = std::make_unique<VerilatedVcdC>();
+  core_->trace(waveform_.get(), kAllLevels);
+  waveform_->open(path.c_str());
+  return waveform_->isOpen();
+#else
+  return false;
+#endif
+}
+
+void CoreModel::stop_waveform() {
+#if VTA_RTL_WAVEFORMS
+  if (waveform_ != nullptr) waveform_->close();
+#endif
+  waveform_.reset();
 }
 
 // What the slave's handshakes are in a cycle is known before its rising edge: they depend on

@@ -7,11 +7,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "axi_memory.h"
 
 class VtaCoreModel;
 class VerilatedContext;
+class VerilatedVcdC;
 
 namespace vta_rtl {
 
@@ -31,12 +33,24 @@ class CoreModel {
   void write(std::uint32_t offset, std::uint32_t value);
 
   [[nodiscard]] bool interrupted() const;
+
+  /// Cycles since the reset began.
+  [[nodiscard]] std::uint64_t cycles() const { return cycles_; }
+
+  /// Writes all signals to a file (VCD) from the first cycle on until stop_waveform(). False if the
+  /// model was compiled without, or the file cannot be written.
+  [[nodiscard]] bool record_waveform(const std::string& path, std::uint64_t first_cycle);
+  void stop_waveform();
+
   [[nodiscard]] AxiMemory& memory() { return memory_; }
 
  private:
   std::unique_ptr<VerilatedContext> context_;
   std::unique_ptr<VtaCoreModel> core_;
   AxiMemory memory_;
+  std::unique_ptr<VerilatedVcdC> waveform_;  // null: none is recorded
+  std::uint64_t first_recorded_cycle_ = 0;
+  std::uint64_t cycles_ = 0;
 };
 
 }  // namespace vta_rtl

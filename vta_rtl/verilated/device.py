@@ -11,7 +11,7 @@ import ctypes
 from enum import IntEnum
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,16 +53,43 @@ class VerilatedDeviceError(Exception):
     """A program did not run to its FINISH."""
 
 
-class VerilatedDevice:
-    """One accelerator with memory of its own. Not thread-safe."""
+class Recorder(Protocol):
+    """Keeps what a failed program did: :class:`~vta_rtl.verilated.waveforms.WaveformRecorder`."""
 
-    def __init__(self, library: Path, costs: MemoryCosts | None = None) -> None:
+    def record(
+        self,
+        instructions: NDArray[np.uint64],
+        dram: NDArray[np.uint8],
+        costs: MemoryCosts,
+        *,
+        most_cycles: int,
+        ran_cycles: int,
+    ) -> str:
+        """Return what to tell the user of it, without a full stop."""
+        ...
+
+
+class VerilatedDevice:
+    """One accelerator with memory of its own. Not thread-safe.
+
+    A program that fails is shown to ``recorder``.
+    """
+
+    def __init__(
+        self,
+        library: Path,
+        costs: MemoryCosts | None = None,
+        *,
+        recorder: Recorder | None = None,
+    ) -> None:
         self._library = ctypes.CDLL(str(library.resolve()))
         for name in ("VTADeviceAlloc", "VTAMemAlloc"):
             getattr(self._library, name).restype = ctypes.c_void_p
         self._library.VtaRtlTransfers.restype = ctypes.c_size_t
+        self._library.VtaRtlCycles.restype = ctypes.c_uint64
         for name in ("VTAMemGetPhyAddr", "VtaRtlReadRegister"):
             getattr(self._library, name).restype = ctypes.c_uint32
+        self._recorder = recorder
         self._handle = ctypes.c_void_p(self._library.VTADeviceAlloc())
         self.set_costs(costs or MemoryCosts())
 
@@ -79,6 +106,7 @@ class VerilatedDevice:
 
     def set_costs(self, costs: MemoryCosts) -> None:
         """Set what memory costs from the next run on."""
+        self._costs = costs
         self._library.VtaRtlSetMemoryCosts(self._handle, ctypes.byref(costs.as_c()))
 
     def record_transfers(self, on: bool) -> None:
@@ -92,6 +120,24 @@ class VerilatedDevice:
         target = found.ctypes.data_as(ctypes.c_void_p)
         self._library.VtaRtlTransfers(self._handle, target, ctypes.c_size_t(count))
         return Transfers(*(found[name].astype(np.int64) for name in Transfers._fields))
+
+    def cycles(self) -> int:
+        """Return the cycles since the accelerator's reset."""
+        return int(self._library.VtaRtlCycles(self._handle))
+
+    def record_waveform(self, path: Path, first_cycle: int) -> None:
+        """Write all signals to a file (VCD), from so many cycles after now until the device is
+        closed.
+
+        Raises VerilatedDeviceError if the file cannot be written, or the library was built without
+        waveforms.
+        """
+        begin = ctypes.c_uint64(self.cycles() + first_cycle)
+        if self._library.VtaRtlRecordWaveform(self._handle, str(path).encode(), begin) != 0:
+            raise VerilatedDeviceError(
+                f"waveform {path}: cannot be written, expected a folder that can be and a library "
+                "that was built with waveforms"
+            )
 
     def register(self, name: str) -> int:
         """Return a register of ``vta_rtl/registers.md``."""
@@ -107,10 +153,12 @@ class VerilatedDevice:
         """Run on a memory image that transfers count from; return the image afterwards.
 
         ``instructions`` is uint64[n, 2], ``dram`` uint8[bytes]. Raises VerilatedDeviceError for a
-        program that the device aborts, with the cause, or that takes more than ``most_cycles``.
+        program that the device aborts, with the cause, or that takes more than ``most_cycles``, and
+        says what its recorder has kept.
         """
         words = np.ascontiguousarray(instructions, dtype="<u8")
         image, program = self._place(dram.tobytes()), self._place(words.tobytes())
+        began = self.cycles()
         try:
             base = self._library.VTAMemGetPhyAddr(image)
             for name in BASES:
@@ -121,9 +169,14 @@ class VerilatedDevice:
                 self._library.VTADeviceRun(self._handle, address, len(words), most_cycles)
             )
             if ran is not _Result.RAN_TO_FINISH:
-                raise VerilatedDeviceError(
-                    f"program of {len(words)} instructions: {self._cause(ran, most_cycles)}"
-                )
+                text = f"program of {len(words)} instructions: {self._cause(ran, most_cycles)}"
+                if self._recorder is not None:
+                    ran_cycles = self.cycles() - began
+                    found = self._recorder.record(
+                        words, dram, self._costs, most_cycles=most_cycles, ran_cycles=ran_cycles
+                    )
+                    text = f"{text}; {found}"
+                raise VerilatedDeviceError(text)
             after = ctypes.string_at(image, dram.nbytes)
         finally:
             self._library.VTAMemFree(image)

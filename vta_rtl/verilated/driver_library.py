@@ -30,6 +30,8 @@ _VERILATE = (
     *("--cc", "--prefix", PREFIX, "--top-module", TOP_NAME, "-O3", "--noassert"),
     *("--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal", "-Wno-lint"),
 )
+_VERILATE_WAVEFORMS = ("--trace-vcd",)
+_COMPILE_WAVEFORMS = ("-DVM_TRACE=1", "-DVM_TRACE_VCD=1", "-O1")  # the last -O counts
 _COMPILE = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=default", "-w")
 
 
@@ -37,27 +39,32 @@ class DriverLibraryError(Exception):
     """A tool that the library is built with is missing, or has failed."""
 
 
-def build_driver_library(accelerator: Accelerator, cache: Path, *, bus_bytes: int = 16) -> Path:
+def build_driver_library(
+    accelerator: Accelerator, cache: Path, *, bus_bytes: int = 16, waveforms: bool = False
+) -> Path:
     """Return the path of the library, built if ``cache`` does not have it: about a minute.
 
-    Its name is a hash of all that it is made from. Raises AcceleratorError as
+    With ``waveforms`` it can write those of its signals (:mod:`vta_rtl.verilated.waveforms`), and
+    is slower. Its name is a hash of all that it is made from. Raises AcceleratorError as
     :func:`~vta_rtl.verilog.verilog` does, DriverLibraryError if a tool is missing or fails.
     """
     verilator = _verilator()
     text = verilog(accelerator, bus_bytes=bus_bytes)
     headers = {
-        "configuration.h": _configuration(bus_bytes),
+        "configuration.h": _configuration(bus_bytes, waveforms),
         "registers.h": _register_offsets(),
     }
     sources = sorted([*_SOURCES.glob("*.cc"), *_SOURCES.glob("*.h")])
     versions = [f"{name} {importlib.metadata.version(name)}" for name in _PACKAGES]
+    verilate = [*_VERILATE, *(_VERILATE_WAVEFORMS if waveforms else ())]
+    flags = [*_COMPILE, *(_COMPILE_WAVEFORMS if waveforms else ())]
     parts = [
         text,
         *headers.values(),
         *(s.read_text() for s in sources),
         *versions,
-        *_VERILATE,
-        *_COMPILE,
+        *verilate,
+        *flags,
     ]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     library = cache / f"libvta_rtl_{key}.so"
@@ -67,29 +74,37 @@ def build_driver_library(accelerator: Accelerator, cache: Path, *, bus_bytes: in
     with library.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # processes that need the same library build it once
         if not library.is_file():
-            _build(library, text, headers, verilator)
+            _build(library, text, headers, verilator, verilate, flags)
     return library
 
 
-def _build(library: Path, text: str, headers: dict[str, str], verilator: Path) -> None:
+def _build(
+    library: Path,
+    text: str,
+    headers: dict[str, str],
+    verilator: Path,
+    verilate: list[str],
+    flags: list[str],
+) -> None:
     with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
         folder = Path(scratch)
         (folder / "core.v").write_text(text)
         for name, content in headers.items():
             (folder / name).write_text(content)
-        command = [verilator / "bin" / "verilator_bin", *_VERILATE, "--Mdir", folder]
+        command = [verilator / "bin" / "verilator_bin", *verilate, "--Mdir", folder]
         _run([*command, folder / "core.v"], verilator)
-        made = _compile(folder, verilator)
+        made = _compile(folder, verilator, flags)
         made.replace(library)  # at once, so that no other process finds half of it
 
 
-def _configuration(bus_bytes: int) -> str:
+def _configuration(bus_bytes: int, waveforms: bool) -> str:
     return f"""// What the Verilated accelerator was made for.
 #pragma once
 #include <cstddef>
 namespace vta_rtl {{
 constexpr std::size_t kBusBytes = {bus_bytes};
 }}
+#define VTA_RTL_WAVEFORMS {int(waveforms)}
 #define VTA_RTL_DEFAULT_MEMORY_COSTS {MemoryCosts().initializer()}
 """
 
@@ -115,14 +130,16 @@ def _verilator() -> Path:
     return Path(next(iter(verilator.__path__)))
 
 
-def _compile(folder: Path, verilator: Path) -> Path:
+def _compile(folder: Path, verilator: Path, options: list[str]) -> Path:
     compiler = os.environ.get("CXX") or shutil.which("c++")
     if compiler is None:
         raise DriverLibraryError("vta_rtl: no C++ compiler, expected c++ (apt install g++) or $CXX")
     include = verilator / "include"
     own = sorted(_SOURCES.glob("*.cc"))
     support = [include / "verilated.cpp", include / "verilated_threads.cpp"]
-    flags = [*_COMPILE, "-I", str(folder), "-I", str(_SOURCES), "-I", str(include)]
+    if "-DVM_TRACE=1" in options:
+        support.append(include / "verilated_vcd_c.cpp")
+    flags = [*options, "-I", str(folder), "-I", str(_SOURCES), "-I", str(include)]
 
     def compiled(source: Path) -> Path:
         target = folder / f"{source.stem}.o"

@@ -178,6 +178,20 @@ void VtaRtlRecordTransfers(void* handle, int on) {
   device_of(handle).model().memory().record_transfers(on != 0);
 }
 
+/// Cycles since the reset.
+std::uint64_t VtaRtlCycles(void* handle) { return device_of(handle).model().cycles(); }
+
+/// Writes all signals to a file (VCD) from a cycle since the reset on; null: no longer. Returns 0,
+/// or 1 if the file cannot be written or the library was built without waveforms.
+int VtaRtlRecordWaveform(void* handle, const char* path, std::uint64_t first_cycle) {
+  CoreModel& model = device_of(handle).model();
+  if (path == nullptr) {
+    model.stop_waveform();
+    return 0;
+  }
+  return model.record_waveform(path, first_cycle) ? 0 : 1;
+}
+
 /// Copies the first `most` recorded transfers; returns how many there are.
 std::size_t VtaRtlTransfers(void* handle, vta_rtl::Transfer* target, std::size_t most) {
   const auto transfers = device_of(handle).model().memory().transfers();
