@@ -12,7 +12,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe edgepipe_runtime vta_stages vta_rtl cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-rtl-long test-systems test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-farm bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime bitstream-sources rtl-report rtl-proofs bench-split bench-deploy soak docs container container-ci packages clean help
+.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-rtl-long test-systems test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-farm bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime bitstream-sources rtl-report rtl-proofs rtl-buses bench-split bench-deploy soak docs container container-ci packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
@@ -45,6 +45,7 @@ help:
 	@echo "make bitstream-sources DESIGN=ultra96 what a bitstream of the accelerator's own hardware is made from (bitstreams/README.md)"
 	@echo "make rtl-report      what the accelerator's own hardware takes of two FPGAs, by yosys, beside budgets"
 	@echo "make rtl-proofs      formal proofs of the accelerator's own hardware: queues, AXI, window, stores"
+	@echo "make rtl-buses       its Verilog behind cocotb's models of AXI: pauses of all channels, error answers"
 	@echo "make bench-runtime   handover cost, throughput, a million frames with injected faults"
 	@echo "make bench-deploy    a first and an unchanged deploy to an emulated Ultra96"
 	@echo "make soak            a camera's pipeline on the virtual Ultra96 for SOAK_MINUTES (30), with injected faults"
@@ -102,6 +103,10 @@ test-rtl-long: $(VENV)/.installed
 # Formal proofs by SymbiYosys and z3, each also with mutations that it must find; files are in build/rtl-proofs.
 rtl-proofs: $(VENV)/.installed
 	$(PYTHON) tests/prove_rtl.py
+
+# The core's Verilog under cocotb, compiled once; its log is in build/rtl-buses.
+rtl-buses: $(VENV)/.installed
+	$(PYTHON) tests/check_rtl_buses.py
 
 # The files for boards, in build/board/ARCHITECTURE: built, and checked against the oldest supported
 # image. Runs all tests for armhf; those for aarch64 are part of `make test`. build/sdk/ARCHITECTURE

@@ -1,0 +1,1 @@
+"""The whole core's Verilog behind cocotb's models of AXI: ``make rtl-buses``."""
