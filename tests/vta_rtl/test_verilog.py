@@ -22,7 +22,7 @@ def ports() -> dict[str, tuple[str, int]]:
 
 
 def test_the_ports_are_known_without_generating_it(ports: dict[str, tuple[str, int]]) -> None:
-    assert verilog_module.ports(SMALL, bus_bytes=8) == ports
+    assert verilog_module.ports(TINY, bus_bytes=8) == ports
 
 
 def test_clock_reset_and_interrupt_are_ports(ports: dict[str, tuple[str, int]]) -> None:
