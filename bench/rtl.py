@@ -1,8 +1,8 @@
 """Cycles of networks on the accelerator's own hardware description, with a model of DRAM.
 
 Outputs are compared with the reference first, bit for bit. Beside them are the cycles that the
-timing model expects of the published bitstreams. What DRAM costs is in
-``vta_rtl/verilated/memory_costs.py``, and printed.
+timing model expects with the costs of ``vta_stages/timing/rtl_costs.py``, for the whole and for
+each layer. What DRAM costs is in ``vta_rtl/verilated/memory_costs.py``, and printed.
 """
 
 from __future__ import annotations
@@ -14,21 +14,26 @@ from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench import networks, vta
 from bench.figures import Figure, publish
 from bench.networks import Workload
 from vta_rtl.isa.names import MODULES
-from vta_rtl.verilated.device import VerilatedDevice
+from vta_rtl.verilated.device import Transfers, VerilatedDevice
 from vta_rtl.verilated.driver_library import build_driver_library
 from vta_rtl.verilated.memory_costs import MemoryCosts
-from vta_stages.accelerator import Accelerator
+from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.compiler import compile_program
+from vta_stages.isa.instructions import Opcode
 from vta_stages.isa.layout import activation_shape, pack_activation, unpack_activation
+from vta_stages.program import Program
 from vta_stages.timing.cost_model import CostModel
+from vta_stages.timing.rtl_costs import rtl_costs
 from vta_stages.timing.timing_model import time_program
 
 CACHE = Path("build/vta_rtl")
+BUS_BYTES = 16
 PAGE_BYTES = 4096
 
 WORKLOADS: dict[str, Callable[[], Workload]] = {
@@ -39,43 +44,138 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
     "resnet50": networks.resnet50_body,
 }
 
+EXTENSIONS = tuple(extension.value for extension in Extension)
+ACCELERATORS = {
+    "stock": Accelerator(acc_hazard_steps=1),
+    "extended": Accelerator(acc_hazard_steps=1, extensions=EXTENSIONS),
+    "1x32x16": Accelerator(
+        block_in=32, inp_buffer_bytes_log2=16, acc_hazard_steps=1, extensions=EXTENSIONS
+    ),
+}
+"""The stock sizes without extensions and with all of them, and twice as many products a cycle."""
 
-def measured(workload: Workload, accelerator: Accelerator, device: VerilatedDevice) -> list[Figure]:
+BARS = {
+    ("extended", "resnet18"): 6.85,
+    ("extended", "nanodet"): 9.4,
+    ("extended", "resnet50"): 16.2,
+    ("1x32x16", "resnet18"): 3.8,
+}
+"""At most, in millions of cycles."""
+
+LAYER_ERROR_PERCENT = 5.0
+"""How far the timing model may be from the cycles of a layer."""
+
+FEW_CYCLES = 5_000
+"""Layers that end sooner after the one before are part of the next: what they overlap with weighs
+more than what they are."""
+
+
+def ends_of_layers(program: Program, transfers: Transfers) -> list[int]:
+    """Return the cycle in which the last byte of each layer is in memory."""
+    table = program.table
+    at, columns = table.positions[Opcode.STORE], table.columns[Opcode.STORE]
+    stored = np.zeros(len(table), np.int64)
+    stored[at] = columns["x_size"] * columns["y_size"] * program.accelerator.out_bytes
+    writes = transfers.port == MODULES.index("store")
+    written = np.cumsum(transfers.beats[writes]) * BUS_BYTES
+    last_cycles, ends, total = transfers.last_cycle[writes], [], 0
+    for span in program.layers:
+        total += int(stored[span.first : span.first + span.count].sum())
+        ends.append(int(last_cycles[np.searchsorted(written, total)]) if total else 0)
+    return ends
+
+
+def errors_of_layers(found: list[int], modelled: list[int]) -> NDArray[np.float64]:
+    """Return by how many percent modelled cycles of layers differ from found ones.
+
+    Both are the cycles in which layers end. Layers of few cycles are joined with the next.
+    """
+    kept: list[int] = []
+    before = 0
+    for n, end in enumerate(found):
+        if end - before >= FEW_CYCLES:
+            kept.append(n)
+            before = end
+    kept[-1:] = [len(found) - 1]
+    spans = np.diff([0, *(found[n] for n in kept)])
+    expected = np.diff([0, *(modelled[n] for n in kept)])
+    errors: NDArray[np.float64] = 100 * (expected - spans) / spans
+    return errors
+
+
+def measured(kind: str, name: str, device: VerilatedDevice, costs: MemoryCosts) -> list[Figure]:
     """Run a network's body on the device, compare its bits, and return its cycles."""
-    print(f"{workload.name} on {accelerator.configuration}", file=sys.stderr, flush=True)
-    program = compile_program(accelerator, workload.layers, workload.inputs, workload.outputs)
+    accelerator, workload = ACCELERATORS[kind], WORKLOADS[name]()
+    print(f"{workload.name} on {kind}", file=sys.stderr, flush=True)
+    cost = rtl_costs(
+        accelerator,
+        bus_bytes=BUS_BYTES,
+        read_latency_cycles=costs.read_latency_cycles,
+        refresh_percent=100 * costs.refresh_cycles / costs.refresh_interval_cycles,
+    )
+    program = compile_program(
+        accelerator, workload.layers, workload.inputs, workload.outputs, cost=cost
+    )
     tensors, expected = vta.reference(workload)
     (consts,) = (region.name for region in program.regions if region.kind == "const")
     contents = {consts: bytes(program.consts)}
-    for name, value in tensors.items():
-        contents[name] = pack_activation(accelerator, value[None]).tobytes()
+    for tensor, value in tensors.items():
+        contents[tensor] = pack_activation(accelerator, value[None]).tobytes()
     sizes = [-(-region.bytes // PAGE_BYTES) * PAGE_BYTES for region in program.regions]
     addresses = [0, *accumulate(sizes)]
     bases = dict(zip((region.name for region in program.regions), addresses, strict=False))
     dram = np.zeros(addresses[-1], np.uint8)
-    for name, content in contents.items():
-        dram[bases[name] :][: len(content)] = np.frombuffer(content, np.uint8)
+    for region, content in contents.items():
+        dram[bases[region] :][: len(content)] = np.frombuffer(content, np.uint8)
+    device.record_transfers(True)
     after = device.run_image(program.relocate(bases), dram)
-    for name in workload.outputs:
-        channels, height, width = expected[name].shape
+    for output in workload.outputs:
+        channels, height, width = expected[output].shape
         shape = activation_shape(accelerator, channels, height, width)
-        found = after[bases[name] :][: int(np.prod(shape))].view(np.int8).reshape(shape)
-        if not np.array_equal(unpack_activation(accelerator, found, channels)[0], expected[name]):
-            sys.exit(f"{workload.name}: output {name} differs from the reference")
-    cycles = device.register("cycles")
-    modelled = time_program(program, CostModel()).cycles
-    with_padding = workload.macs / accelerator.macs_per_cycle
+        found = after[bases[output] :][: int(np.prod(shape))].view(np.int8).reshape(shape)
+        if not np.array_equal(unpack_activation(accelerator, found, channels)[0], expected[output]):
+            sys.exit(f"{workload.name} on {kind}: output {output} differs from the reference")
+    return figures(kind, name, workload, program, device, cost)
+
+
+def figures(
+    kind: str,
+    name: str,
+    workload: Workload,
+    program: Program,
+    device: VerilatedDevice,
+    cost: CostModel,
+) -> list[Figure]:
+    """Return the figures of a run that has just ended on the device."""
+    cycles, timing = device.register("cycles"), time_program(program, cost)
+    of_layers = errors_of_layers(
+        ends_of_layers(program, device.transfers()),
+        list(accumulate(layer.cycles for layer in timing.layers)),
+    )
+    with_padding = workload.macs / program.accelerator.macs_per_cycle
     busy = {module: device.register(f"{module}_busy_cycles") for module in MODULES}
+    title = f"{workload.name} on {kind}"
     return [
-        Figure(name=f"{workload.name}: cycles on RTL", value=cycles / 1e6, unit="Mcycles"),
-        Figure(name=f"{workload.name}: modelled, default", value=modelled / 1e6, unit="Mcycles"),
         Figure(
-            name=f"{workload.name}: products with padding",
+            name=f"{title}: cycles on RTL",
+            value=cycles / 1e6,
+            unit="Mcycles",
+            at_most=BARS.get((kind, name)),
+        ),
+        Figure(name=f"{title}: modelled", value=timing.cycles / 1e6, unit="Mcycles"),
+        Figure(
+            name=f"{title}: largest error of the model in {len(of_layers)} layers",
+            value=float(np.abs(of_layers).max()),
+            unit="%",
+            at_most=LAYER_ERROR_PERCENT,
+        ),
+        Figure(
+            name=f"{title}: products with padding",
             value=100 * with_padding / cycles,
             unit="%",
         ),
         *(
-            Figure(name=f"{workload.name}: {module} busy", value=100 * n / cycles, unit="%")
+            Figure(name=f"{title}: {module} busy", value=100 * n / cycles, unit="%")
             for module, n in busy.items()
         ),
     ]
@@ -85,17 +185,23 @@ def main() -> int:
     """Measure the networks named, or all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=", ".join(WORKLOADS))
-    names = parser.parse_args().networks or list(WORKLOADS)
+    parser.add_argument(
+        "--accelerator", action="append", choices=list(ACCELERATORS), help="default: all of them"
+    )
+    options = parser.parse_args()
+    names = options.networks or list(WORKLOADS)
     for name in names:
         if name not in WORKLOADS:
             parser.error(f"unknown network {name!r}, expected one of {', '.join(WORKLOADS)}")
-    accelerator, costs = Accelerator(), MemoryCosts()
+    costs = MemoryCosts()
     print(costs)
-    figures: list[Figure] = []
-    with VerilatedDevice(build_driver_library(accelerator, CACHE), costs) as device:
-        for name in names:
-            figures += measured(WORKLOADS[name](), accelerator, device)
-    return publish("rtl", figures)
+    found: list[Figure] = []
+    for kind in options.accelerator or list(ACCELERATORS):
+        library = build_driver_library(ACCELERATORS[kind], CACHE, bus_bytes=BUS_BYTES)
+        with VerilatedDevice(library, costs) as device:
+            for name in names:
+                found += measured(kind, name, device, costs)
+    return publish("rtl", found)
 
 
 if __name__ == "__main__":
