@@ -245,7 +245,10 @@ Result<Manifest> parse_manifest(std::span<const std::byte> text) {
   const nlohmann::json& accelerator = reader.value("accelerator");
   for (const nlohmann::json& field : accelerator) {
     // Also limits the recursion of dump() for malicious files.
-    if (field.is_structured()) reader.fail("accelerator", "a field is not a number or a string");
+    const bool nested = std::ranges::any_of(field, &nlohmann::json::is_structured);
+    if (field.is_object() || (field.is_array() && nested)) {
+      reader.fail("accelerator", "a field is not a number, a string or a list of them");
+    }
   }
   if (!reader.status().ok()) return reader.status();
   Result<Accelerator> parsed =

@@ -56,6 +56,15 @@ TEST_F(BundleTest, AFolderAndAnArchiveHoldTheSame) {
   }
 }
 
+TEST_F(BundleTest, AnAcceleratorMayHaveExtensions) {
+  json manifest = manifest_of(tiny_files());
+  manifest["accelerator"]["extensions"] = {"requantise", "table"};
+  const auto path = scratch_.write_folder("extended", with_manifest(tiny_files(), manifest));
+  Result<std::unique_ptr<Bundle>> opened = Bundle::open(path);
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  EXPECT_EQ((*opened)->manifest().accelerator.extension_names(), "requantise,table");
+}
+
 TEST_F(BundleTest, EveryFlippedByteOfAnyFileIsNoticed) {
   const Files good = with_manifest(tiny_files(), manifest_of(tiny_files()));
   for (const auto& [path, content] : tiny_files()) {
@@ -250,6 +259,8 @@ TEST_F(BundleTest, ManifestErrorsNameFieldFoundAndExpected) {
               HasSubstr("stages[0].folder: '../up' is not a plain relative path"));
   EXPECT_THAT(message([](json& m) { m["accelerator"]["batch"] = 3; }),
               HasSubstr("manifest.json: accelerator:"));
+  EXPECT_THAT(message([](json& m) { m["accelerator"]["extensions"] = {json::array({"table"})}; }),
+              HasSubstr("accelerator: a field is not a number, a string or a list of them"));
   EXPECT_THAT(message([](json& m) { m["golden"]["inputs"][0]["file"] = "golden/x.bin"; }),
               HasSubstr("golden: 'golden/x.bin' is not in files"));
   EXPECT_THAT(message([](json& m) { m.erase("preprocess"); }), HasSubstr("preprocess: is missing"));
