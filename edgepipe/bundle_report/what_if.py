@@ -61,7 +61,7 @@ class _Trial:
             )
             for each in record.operators
         )
-        self._book = RuleBook(OperatorFacts(self._operators))
+        self._book = RuleBook(OperatorFacts(self._operators, accelerator=record.board.accelerator))
         # What the VTA reads or writes is int8 and in its layout.
         self._tensor_bytes = {
             each.name: tensor_bytes(each.shape, each.dtype, "vta", record.board.accelerator)

@@ -59,7 +59,7 @@ class VtaCheck:
         return made
 
     def _book(self) -> RuleBook:
-        facts = OperatorFacts(self.operators, self._types, self._reasons)
+        facts = OperatorFacts(self.operators, self._types, self._reasons, self.accelerator)
         return RuleBook(facts, self._rules, {"vta_program": self._check_program})
 
     def runs_on(self, operator: Operator, device: str) -> bool:

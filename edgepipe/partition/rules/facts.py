@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from edgepipe.partition.arm_cost import is_depthwise
 from edgepipe.partition.operator import PART, Operator
 from edgepipe.partition.rules.rule import Value
+from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.layers.records import (
     Conv,
     Convolution,
@@ -24,7 +25,8 @@ class OperatorFacts:
     """Finds facts about the operators of a network.
 
     ``operators`` are all of them in order. ``onnx_types`` are the kinds of ONNX nodes by tensor,
-    ``quantiser`` the quantiser's reasons by tensor (see ``QuantizedNetwork``).
+    ``quantiser`` the quantiser's reasons by tensor (see ``QuantizedNetwork``). ``accelerator`` is
+    that of the board, by default one without extensions.
     """
 
     def __init__(
@@ -32,10 +34,12 @@ class OperatorFacts:
         operators: Sequence[Operator],
         onnx_types: Mapping[str, str] | None = None,
         quantiser: Mapping[str, str] | None = None,
+        accelerator: Accelerator | None = None,
     ) -> None:
         self.operators = operators
         self._types = onnx_types or {}
         self._quantiser = quantiser or {}
+        self._has_table = (accelerator or Accelerator()).has(Extension.TABLE)
         self._made_by = {operator.output: operator for operator in operators}
         self._before_layers = _before_layers(operators)
 
@@ -60,6 +64,9 @@ class OperatorFacts:
 
     def _feeds_layers(self, operator: Operator) -> bool:
         return operator.output in self._before_layers
+
+    def _has_table_of(self, operator: Operator) -> bool:
+        return self._has_table
 
     def _onnx(self, operator: Operator) -> str:
         if operator.layer is not None:
@@ -105,6 +112,7 @@ _OF_OPERATORS: Mapping[str, Callable[[OperatorFacts, Operator], Value | None]] =
     "dtype": OperatorFacts._dtype,
     "calls": OperatorFacts._calls,
     "feeds_layers": OperatorFacts._feeds_layers,
+    "has_table": OperatorFacts._has_table_of,
     "onnx": OperatorFacts._onnx,
     "conversion": OperatorFacts._conversion,
     "neighbours": OperatorFacts._neighbours,

@@ -49,6 +49,7 @@ FACTS: Mapping[str, type] = {
     "depthwise": bool,
     "leaky": bool,
     "feeds_layers": bool,
+    "has_table": bool,
     "dtype": str,
     "onnx": str,
     "conversion": str,
