@@ -65,7 +65,10 @@ class Recorder(Protocol):
         most_cycles: int,
         ran_cycles: int,
     ) -> str:
-        """Return what to tell the user of it, without a full stop."""
+        """Return what to tell the user of it, without a full stop.
+
+        ``instructions`` is uint64[n, 2], ``dram`` uint8[bytes], the memory before the run.
+        """
         ...
 
 

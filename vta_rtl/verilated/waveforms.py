@@ -48,6 +48,7 @@ class WaveformRecorder:
     ) -> str:
         """Run a program that has failed again; say where its waveform is, or why there is none.
 
+        ``instructions`` is uint64[n, 2], ``dram`` uint8[bytes], the memory before the run.
         ``ran_cycles`` are those of the run that failed, the time to stop it included. The file's
         name is a hash of the program.
         """
@@ -70,6 +71,8 @@ class WaveformRecorder:
         ran_cycles: int = 0,
     ) -> int:
         """Write the last cycles of a program, however it ends; return how many they are.
+
+        ``instructions`` is uint64[n, 2], ``dram`` uint8[bytes], the memory before the run.
 
         Raises VerilatedDeviceError if the file cannot be written, DriverLibraryError as
         :func:`~vta_rtl.verilated.driver_library.build_driver_library` does.

@@ -131,7 +131,7 @@ class ProgramBuilder:
     ) -> None:
         """Append a GEMM that clears accumulators; ``src`` only makes its uops those of an ALU's.
 
-        ``loops`` and factors are (outer, inner).
+        Both are int64[n], ``loops`` and factors are (outer, inner).
         """
         of_parts = (1, int(isinstance(src, np.ndarray)), 0)
         steps = self._steps((dst, src, 0), loops, (dst_factors, (0, 0), (0, 0)), of_parts)

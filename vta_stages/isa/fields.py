@@ -131,9 +131,8 @@ def _zero(accelerator: Accelerator) -> int:
 
 
 _PADS = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
-_TRANSFER = (
-    _Rule("sram_base", 0, _bits(16)),
-    _Rule("dram_base", 0, _bits(32)),
+_PLACES = (_Rule("sram_base", 0, _bits(16)), _Rule("dram_base", 0, _bits(32)))
+_SIZES = (
     _Rule("y_size", 1, _bits(16)),
     _Rule("x_size", 1, _bits(16)),
     _Rule("x_stride", 1, _bits(16)),
@@ -155,13 +154,15 @@ _TABLE: Mapping[Opcode, tuple[_Rule, ...]] = MappingProxyType(
     {
         Opcode.LOAD: (
             _Rule("memory_type", 0, _code_bits),
-            *_TRANSFER,
-            *(_Rule(pad, 1, _bits(4)) for pad in _PADS),
+            *_PLACES,
             _Rule("memory_type_high", 0, _high_memory_bits, part_of="memory_type", part_low_bit=2),
+            *_SIZES,
+            *(_Rule(pad, 1, _bits(4)) for pad in _PADS),
         ),
         Opcode.STORE: (
             _Rule("memory_type", 0, _code_bits, constant=_store_memory),
-            *_TRANSFER,
+            *_PLACES,
+            *_SIZES,
             *(_Rule(pad, 1, _bits(4), constant=_zero) for pad in _PADS),
         ),
         Opcode.GEMM: (

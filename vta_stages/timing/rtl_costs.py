@@ -13,8 +13,9 @@ _PIPELINE_CYCLES = 9
 """From the start of an instruction to the sums, and from there to the write. The sums take a cycle
 for two levels of a tree of adders."""
 
-_REQUEST_CYCLES = 6
-"""From the start of a LOAD to its first request, and from its last beat to its end."""
+_REQUEST_CYCLES = -5
+"""A LOAD takes less from its start to its first request, and from its last beat to its end, than
+an instruction of the pipeline."""
 
 _BURST_BEATS = 16
 _READS_IN_FLIGHT = 8
