@@ -20,8 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rtl_proofs.catalogue import PROOFS
+from rtl_proofs.circuit import Circuit
 from rtl_proofs.proof import Method, Proof
-from rtl_proofs.solver import Answer, SolverError, solve
+from rtl_proofs.solver import Answer, SolverError, refute, solve
 
 from edgepipe.report.table import format_table
 
@@ -66,42 +67,39 @@ def main() -> int:
     chosen = [p for p in PROOFS if any(p.name.startswith(name) for name in names)]
 
     # Circuits first, one after the other: a mutation changes the classes while it is built.
-    circuits = [(proof, None, proof.build()) for proof in chosen]
-    mutants = []
+    circuits: list[tuple[Proof, int | None, Circuit]] = [
+        (proof, None, proof.build()) for proof in chosen
+    ]
+    mutants: list[tuple[Proof, int | None, Circuit]] = []
     for proof in chosen:
         for number, mutation in enumerate(proof.mutations):
             with mutation.applied():
                 mutants.append((proof, number, proof.build()))
+
+    def answer(task: tuple[Proof, int | None, Circuit]) -> Answer:
+        proof, number, circuit = task
+        return (solve if number is None else refute)(proof, circuit, folder_of(proof, number))
+
     try:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            answers = list(
-                pool.map(
-                    lambda task: solve(task[0], task[2], folder_of(task[0], task[1])), circuits
-                )
-            )
-            refuted = list(
-                pool.map(
-                    lambda task: solve(task[0], task[2], folder_of(task[0], task[1]), reach=False),
-                    mutants,
-                )
-            )
+            answers = list(pool.map(answer, circuits))
+            refuted = list(pool.map(answer, mutants))
     except SolverError as error:
         sys.exit(str(error))
 
     missed: dict[str, list[str]] = {proof.name: [] for proof in chosen}
-    for (proof, number, _), answer in zip(mutants, refuted, strict=True):
-        if not answer.broken:
-            missed[proof.name].append(str(proof.mutations[number]))
+    for (proof, number, _), found in zip(mutants, refuted, strict=True):
+        if not found.broken:
+            missed[proof.name].append(str(proof.mutations[number or 0]))
     rows = [
-        row(proof, answer, missed[proof.name])
-        for proof, answer in zip(chosen, answers, strict=True)
+        row(proof, found, missed[proof.name]) for proof, found in zip(chosen, answers, strict=True)
     ]
     headings = ["proof", "method", "depth", "of", "mutations found", "seconds", "result"]
     print(format_table(headings, rows))
     for name, changes in missed.items():
         for change in changes:
             print(f"{name}: not found: {change}")
-    return 0 if all(a.holds for a in answers) and not any(missed.values()) else 1
+    return 0 if all(each.holds for each in answers) and not any(missed.values()) else 1
 
 
 if __name__ == "__main__":

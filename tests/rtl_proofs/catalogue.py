@@ -206,9 +206,9 @@ PROOFS = (
         says="a STORE writes each of its beats once, with its value, before it ends; last is right",
         build=partial(stores.stores, 8),
         method=Method.BOUNDED,
-        depth=12,
-        reach_cycles=15,
-        parameters="a STORE of at most 3 elements",
+        depth=11,
+        reach_cycles=12,
+        parameters="block 8, 8-byte bus, at most 3 elements, low addresses",
         mutations=(
             Mutation(
                 _STORER,

@@ -41,6 +41,7 @@ class Circuit:
         self.m.domains += self._domain
         self._ports: list[Signal] = []
         self._names: set[str] = set()
+        self._rtlil = ""
 
     def add(self, component: Elaboratable, name: str) -> Fragment:
         """Add a component, whose FIFOs then assert their own rules; return what it consists of."""
@@ -87,6 +88,11 @@ class Circuit:
 
     def rtlil(self) -> str:
         """Return the circuit for yosys, with a cell called as the property for each."""
+        if not self._rtlil:  # Amaranth elaborates a circuit once
+            self._rtlil = self._converted()
+        return self._rtlil
+
+    def _converted(self) -> str:
         text = rtlil.convert(
             self.m,
             name=TOP,

@@ -52,37 +52,49 @@ class SolverError(Exception):
     """A tool is missing, or has failed."""
 
 
-def solve(proof: Proof, circuit: Circuit, folder: Path, *, reach: bool = True) -> Answer:
-    """Prove a circuit's properties, and reach what is to be reached unless ``reach`` is False.
+def solve(proof: Proof, circuit: Circuit, folder: Path) -> Answer:
+    """Prove a circuit's properties, and reach what is to be reached.
 
     sby's files are left in the folder, with a trace for what is broken (``engine_0/trace.vcd``).
     Raises SolverError.
     """
     began = time.monotonic()
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{TOP}.il").write_text(circuit.rtlil())
     is_bounded = proof.method is Method.BOUNDED
     passes = _SMALL_MEMORIES if is_bounded else ""
-    log = _sby(folder, "bmc" if is_bounded else "prove", proof.depth, passes)
-    broken, unknown = [], []
-    found = set(re.findall(rf"Assert failed in {TOP}: {PREFIX}(\S+)", log))
-    if re.search(r"returned FAIL for basecase|\) returned FAIL\b(?! for)", log):
-        broken = sorted(found)
+    log = _sby(circuit, folder, "bmc" if is_bounded else "prove", proof.depth, passes)
+    found, broken, unknown = _asserts(log), (), ()
+    if is_bounded or "returned FAIL for basecase" in log:
+        broken = found
     elif "DONE (PASS" not in log:
-        unknown = sorted(found) or ["(see the log)"]
-    unreached = []
-    if reach and not broken:
-        log = _sby(folder, "cover", proof.reach_cycles, passes)
-        if "DONE (PASS" not in log:
-            unreached = sorted(
-                set(re.findall(rf"nreached cover statement at {TOP}: {PREFIX}(\S+)", log))
-            )
-            unreached = unreached or ["(see the log)"]
-    return Answer(tuple(broken), tuple(unreached), tuple(unknown), time.monotonic() - began)
+        unknown = found
+    unreached = ()
+    if not broken:
+        log = _sby(circuit, folder, "cover", proof.reach_cycles, passes)
+        pattern = rf"nreached cover statement at {TOP}: {PREFIX}(\S+)"
+        unreached = tuple(sorted(set(re.findall(pattern, log))))
+    return Answer(broken, unreached, unknown, time.monotonic() - began)
 
 
-def _sby(folder: Path, mode: str, depth: int, passes: str) -> str:
-    """Return what sby prints."""
+def refute(proof: Proof, circuit: Circuit, folder: Path) -> Answer:
+    """Look for a run that breaks a circuit's properties, from reset, as long as what is reached.
+
+    Raises SolverError.
+    """
+    began = time.monotonic()
+    passes = _SMALL_MEMORIES if proof.method is Method.BOUNDED else ""
+    log = _sby(circuit, folder, "bmc", proof.reach_cycles, passes)
+    return Answer(_asserts(log), (), (), time.monotonic() - began)
+
+
+def _asserts(log: str) -> tuple[str, ...]:
+    """Return the properties that do not hold."""
+    return tuple(sorted(set(re.findall(rf"Assert failed in {TOP}: {PREFIX}(\S+)", log))))
+
+
+def _sby(circuit: Circuit, folder: Path, mode: str, depth: int, passes: str) -> str:
+    """Return what sby prints, which is PASS or FAIL in the end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{TOP}.il").write_text(circuit.rtlil())
     (folder / f"{mode}.sby").write_text(
         f"[options]\nmode {mode}\ndepth {depth}\n[engines]\nsmtbmc z3\n[script]\n"
         f"read_rtlil {TOP}.il\nprep -flatten -top {TOP}\n{passes}\n[files]\n{TOP}.il\n"
@@ -107,6 +119,6 @@ def _sby(folder: Path, mode: str, depth: int, passes: str) -> str:
             "pip install 'edgepipe[rtl,dev]'"
         ) from error
     (folder / f"{mode}.log").write_text(ran.stdout + ran.stderr)
-    if "DONE (ERROR" in ran.stdout or "DONE (" not in ran.stdout:
+    if not re.search(r"DONE \((PASS|FAIL|UNKNOWN)", ran.stdout):
         raise SolverError(f"proofs: sby failed, see {folder / mode}.log")
     return ran.stdout

@@ -10,7 +10,7 @@ from rtl_proofs.catalogue import PROOFS
 from rtl_proofs.circuit import Circuit
 from rtl_proofs.proof import Mutation, Proof
 from rtl_proofs.queues import tokens
-from rtl_proofs.solver import solve
+from rtl_proofs.solver import refute, solve
 
 from vta_rtl.queues.token_queue import TokenQueue
 
@@ -31,10 +31,10 @@ def test_a_broken_queue_has_a_counterexample(tmp_path: Path) -> None:
     assert mutation == Mutation("vta_rtl.queues.token_queue", "count != self._depth)", "1)")
     with mutation.applied():
         circuit = proof.build()
-    answer = solve(proof, circuit, tmp_path)
+    answer = refute(proof, circuit, tmp_path)
     assert "one_enters_only_if_there_is_room" in answer.broken
     assert str(answer).startswith("broken: ")
-    assert (tmp_path / "prove/engine_0/trace.vcd").stat().st_size > 1000
+    assert (tmp_path / "bmc/engine_0/trace.vcd").stat().st_size > 1000
 
 
 def test_what_cannot_be_reached_is_said(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_an_induction_that_needs_more_is_no_proof(tmp_path: Path) -> None:
     circuit.add(queue, "queue")
     circuit.free(queue.push_valid)
     circuit.claim("room for ever", queue.push_ready)
-    answer = solve(BY_NAME["token queue"], circuit, tmp_path, reach=False)
+    answer = solve(BY_NAME["token queue"], circuit, tmp_path)
     assert str(answer) == "no induction for: room_for_ever"
 
 
