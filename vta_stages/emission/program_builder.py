@@ -129,9 +129,10 @@ class ProgramBuilder:
         loops: tuple[int, int] = (1, 1),
         dst_factors: tuple[int, int] = (0, 0),
     ) -> None:
-        """Append a GEMM that clears accumulators; ``src`` only makes its uops those of an ALU's.
+        """Append a GEMM that clears the accumulators ``dst``, int64[n], and those that loops reach.
 
-        Both are int64[n], ``loops`` and factors are (outer, inner).
+        ``src``, which nothing reads, is that of an ALU instruction that can use the same uops.
+        ``loops`` and factors are (outer, inner).
         """
         of_parts = (1, int(isinstance(src, np.ndarray)), 0)
         steps = self._steps((dst, src, 0), loops, (dst_factors, (0, 0), (0, 0)), of_parts)
