@@ -131,7 +131,7 @@ PROOFS = (
         build=partial(handshakes.store, 16),
         method=Method.INDUCTION,
         depth=2,
-        reach_cycles=12,
+        reach_cycles=8,
         mutations=(
             Mutation(
                 _STORER,
@@ -207,7 +207,7 @@ PROOFS = (
         build=partial(stores.stores, 8),
         method=Method.BOUNDED,
         depth=11,
-        reach_cycles=12,
+        reach_cycles=10,
         parameters="block 8, 8-byte bus, at most 3 elements, low addresses",
         mutations=(
             Mutation(
