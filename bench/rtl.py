@@ -29,8 +29,7 @@ from vta_stages.isa.instructions import Opcode
 from vta_stages.isa.layout import activation_shape, pack_activation, unpack_activation
 from vta_stages.program import Program
 from vta_stages.timing.cost_model import CostModel
-from vta_stages.timing.rtl_costs import rtl_costs
-from vta_stages.timing.timing_model import time_program
+from vta_stages.timing.rtl_costs import rtl_costs, time_on_rtl
 
 CACHE = Path("build/vta_rtl")
 BUS_BYTES = 16
@@ -147,7 +146,7 @@ def figures(
     cost: CostModel,
 ) -> list[Figure]:
     """Return the figures of a run that has just ended on the device."""
-    cycles, timing = device.register("cycles"), time_program(program, cost)
+    cycles, timing = device.register("cycles"), time_on_rtl(program, cost)
     of_layers = errors_of_layers(
         ends_of_layers(program, device.transfers()),
         list(accumulate(layer.cycles for layer in timing.layers)),

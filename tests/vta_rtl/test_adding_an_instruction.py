@@ -22,8 +22,7 @@ from vta_stages.isa.codec import decode
 from vta_stages.isa.instruction_buffer import encode
 from vta_stages.isa.instructions import Alu, AluOp, Opcode, leaky_immediate
 from vta_stages.program import Program
-from vta_stages.timing.rtl_costs import rtl_costs
-from vta_stages.timing.timing_model import time_program
+from vta_stages.timing.rtl_costs import rtl_costs, time_on_rtl
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/rtl.md").read_text(encoding="utf-8").partition("## Add an instruction")[2]
@@ -96,5 +95,5 @@ def test_the_compiler_uses_it_with_the_same_bits_in_less_time() -> None:
         program = compile_program(accelerator, workload.layers, workload.inputs, workload.outputs)
         assert (AluOp.LEAKY in operations(program)) == accelerator.has(Extension.LEAKY)
         vta.check_bits(workload, accelerator, program)
-        cycles.append(time_program(program, rtl_costs(accelerator)).cycles)
+        cycles.append(time_on_rtl(program, rtl_costs(accelerator)).cycles)
     assert cycles[0] < cycles[1]

@@ -209,6 +209,58 @@ class PipelinedPort(Port):
         return self._cost.port_cycles(count_bytes, weights=transfer.weights)
 
 
+class Masters(Port):
+    """Ports of edgepipe's own hardware: each user has one, and memory serves them in turn.
+
+    A transfer makes a request a cycle for each of its bursts, without waiting for bytes, up to
+    ``reads_in_flight`` of them. Of the users whose bytes are there, the memory moves a burst of the
+    one that it has not served for longest. Writes share the memory, too.
+    """
+
+    def __init__(self, cost: CostModel) -> None:
+        super().__init__(cost)
+        self._free = 0
+        self._asked: dict[int, int] = {}
+        self._ends: dict[int, deque[int]] = {}
+        self._served: dict[int, int] = {}
+
+    def serve(self) -> Burst | None:
+        """Move the next burst; None if no transfer is left."""
+        if not self._asked:
+            return None
+        taken = {user: self._taken(user) for user in self._asked}
+        ready = {user: at + self._transfers[user].transfer.row_cycles for user, at in taken.items()}
+        begin = max(self._free, min(ready.values()))
+        waiting = [user for user, at in ready.items() if at <= begin]
+        user = min(waiting, key=lambda each: (self._served.get(each, -1), each))
+        progress = self._transfers[user]
+        count_bytes, _, last = progress.take(self._cost.burst_bytes)
+        self._free = end = begin + self._cost.port_cycles(count_bytes)
+        self._served[user] = end
+        self._ends.setdefault(user, deque(maxlen=self._cost.reads_in_flight)).append(end)
+        if last:
+            del self._asked[user]
+        else:
+            self._asked[user] = taken[user] + 1
+        return Burst(
+            user=user,
+            begin=begin,
+            end=end,
+            count_bytes=count_bytes,
+            port_cycles=begin - ready[user],
+            last=last,
+        )
+
+    def _taken(self, user: int) -> int:
+        """Return when the next request of a user is taken."""
+        ends = self._ends.get(user)
+        is_full = ends is not None and len(ends) == ends.maxlen
+        return max(self._asked[user], ends[0]) if ends and is_full else self._asked[user]
+
+    def _request(self, user: int, at: int) -> None:
+        self._asked[user] = at
+
+
 def port_of(cost: CostModel) -> Port:
     """Return a port at rest that works as ``cost`` says."""
     return PipelinedPort(cost) if cost.reads_in_flight else SerialPort(cost)

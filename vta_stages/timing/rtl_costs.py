@@ -7,21 +7,21 @@ cycles of every layer of five networks. No FPGA has run it.
 from __future__ import annotations
 
 from vta_stages.accelerator import Accelerator
+from vta_stages.program import Program
 from vta_stages.timing.cost_model import CostModel
+from vta_stages.timing.port import Masters
+from vta_stages.timing.timing_model import Timing, time_program
 
 _PIPELINE_CYCLES = 9
 """From the start of an instruction to the sums, and from there to the write. The sums take a cycle
 for two levels of a tree of adders."""
 
-_REQUEST_CYCLES = -5
-"""A LOAD takes less from its start to its first request, and from its last beat to its end, than
-an instruction of the pipeline."""
+_REQUEST_CYCLES = 6
+"""From the start of a LOAD to its first request, and from its last beat to its end."""
 
 _BURST_BEATS = 16
 _READS_IN_FLIGHT = 8
-"""The hardware's masters have a queue each, which memory serves in turn. The model has one for all:
-it must be short, so that a long LOAD does not hold up the others, and long enough to hide the
-memory's latency."""
+"""Bursts of a master that memory has accepted and not answered, as in that model of DRAM."""
 
 _STORE_ROW_CYCLES = 2
 
@@ -48,3 +48,11 @@ def rtl_costs(
         reads_in_flight=_READS_IN_FLIGHT,
         store_row_cycles=_STORE_ROW_CYCLES,
     )
+
+
+def time_on_rtl(program: Program, cost: CostModel) -> Timing:
+    """Return the timing of a verified program on this hardware, whose modules have a port each.
+
+    ``cost`` is that of :func:`rtl_costs`.
+    """
+    return time_program(program, cost, Masters(cost))

@@ -29,7 +29,7 @@ from vta_stages.isa.instructions import (
 )
 from vta_stages.program import Program
 from vta_stages.timing.cost_model import CostModel
-from vta_stages.timing.port import Burst, Transfer, port_of
+from vta_stages.timing.port import Burst, Port, Transfer, port_of
 
 INSTRUCTION_BYTES = 16
 FETCH = len(Module)
@@ -83,11 +83,16 @@ class Timing:
     layers: tuple[LayerTiming, ...]
 
 
-def time_program(program: Program, cost: CostModel | None = None) -> Timing:
-    """Return the timing of a verified program; ``cost`` defaults to the HLS source's."""
+def time_program(
+    program: Program, cost: CostModel | None = None, port: Port | None = None
+) -> Timing:
+    """Return the timing of a verified program; ``cost`` defaults to the HLS source's.
+
+    ``port``, at rest, moves the bytes; by default the one that ``cost`` describes.
+    """
     cost = cost or CostModel()
     work = _Work.of(program, cost)
-    machine = _Machine(program, work, cost)
+    machine = _Machine(program, work, cost, port or port_of(cost))
     machine.run()
     waits = {name: np.array(values, np.int64) for name, values in machine.waits.items()}
     spent = np.array(machine.ends, np.int64) - np.array(machine.begins, np.int64)
@@ -228,7 +233,7 @@ class _Unit:
 class _Machine:
     """Processes the events of a program in order of time. Call :meth:`run` once."""
 
-    def __init__(self, program: Program, work: _Work, cost: CostModel) -> None:
+    def __init__(self, program: Program, work: _Work, cost: CostModel, port: Port) -> None:
         table, accelerator = program.table, program.accelerator
         self._cost = cost
         self._cycles: list[int] = work.cycles.tolist()
@@ -264,7 +269,7 @@ class _Machine:
         self._requested = self._fetched = 0
         self._arrivals: list[int] = []
         self._fetch_free = 0
-        self._port = port_of(cost)
+        self._port = port
 
     def run(self) -> None:
         """Simulate the program; fill ``begins``, ``ends`` and ``waits``, in cycles."""
