@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from conftest import HEALTHY
 from needs import BUILD
 from random_programs.machines import MACHINES
 from small_networks import build_small_bundle
 
+from edgepipe import boards
 from edgepipe.virtual_board.fpga_model import FpgaOptions
+
+SIMULATED = FpgaOptions(accelerator=boards.load("ultra96").accelerator)
 
 pytestmark = [pytest.mark.virtual_board, pytest.mark.board, pytest.mark.systems]
 
@@ -17,9 +19,9 @@ pytestmark = [pytest.mark.virtual_board, pytest.mark.board, pytest.mark.systems]
 def rtl_board(virtual_board):
     """Yield the board, whose FPGA has the stock accelerator's Verilog."""
     library = MACHINES["stock-0.0.1"].library(BUILD / "vta_rtl")
-    virtual_board.load_fpga(FpgaOptions(accelerator=HEALTHY.accelerator, rtl=library))
+    virtual_board.load_fpga(FpgaOptions(accelerator=SIMULATED.accelerator, rtl=library))
     yield virtual_board
-    virtual_board.load_fpga(HEALTHY)
+    virtual_board.load_fpga(SIMULATED)
 
 
 def test_a_deployed_bundle_passes_its_golden_run_on_the_hardware(rtl_board, any_board, tmp_path):
