@@ -12,7 +12,7 @@ from edgepipe.virtual_board.fpga_model import FpgaOptions
 
 SIMULATED = FpgaOptions(accelerator=boards.load("ultra96").accelerator)
 
-pytestmark = [pytest.mark.virtual_board, pytest.mark.board, pytest.mark.systems]
+pytestmark = [pytest.mark.board, pytest.mark.systems]
 
 
 @pytest.fixture(scope="module")
