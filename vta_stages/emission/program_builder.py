@@ -185,7 +185,12 @@ class ProgramBuilder:
         ``loops`` and factors are (outer, inner), immediates as in an InstructionBuffer.
         """
         of_parts = (1, int(isinstance(src, np.ndarray)), 0)
-        steps = self._steps((dst, src, 0), loops, (dst_factors, src_factors, (0, 0)), of_parts)
+        # Elements with even and with odd addresses are in two banks: a step that reads two vectors
+        # would wait for one bank if all of an instruction's elements were in it.
+        steps = self._steps(
+            (dst, src, 0), loops, (dst_factors, src_factors, (0, 0)), of_parts,
+            alternates=imm is None,
+        )  # fmt: skip
         self.buffer.alu(
             op, steps.begin, steps.end, imm=imm, vector_imm=vector_imm, reset=reset,
             iter_out=steps.loops[0], iter_in=steps.loops[1],
@@ -198,11 +203,14 @@ class ProgramBuilder:
         loops: tuple[int, int],
         factors: tuple[tuple[int, int], ...],
         of_parts: tuple[int, ...],
+        *,
+        alternates: bool = False,
     ) -> _Steps:
         """Place the uops of an instruction that computes all parts of its elements.
 
         ``of_parts`` says for dst, src and wgt whether the parts have elements of their own, which
-        are neighbours. The parts take a loop that is free, or else uops of their own.
+        are neighbours. The parts take a loop that is free, or else uops of their own, as they do
+        with ``alternates``: then neighbours follow each other.
         """
         parts = self.accelerator.parts
         table = np.empty((np.size(uops[0]), 3), np.int64)
@@ -215,7 +223,7 @@ class ProgramBuilder:
                 (outer * int(by), inner * int(by))
                 for (outer, inner), by in zip(factors, scale, strict=True)
             )
-            if 1 in loops:
+            if 1 in loops and not alternates:
                 count, kept = (loops[0], 0) if loops[1] == 1 else (loops[1], 1)
                 loops = (count, parts)
                 factors = tuple(
