@@ -11,6 +11,7 @@ bursts. Call :meth:`Port.serve` for one burst after the other:
 from __future__ import annotations
 
 import heapq
+import math
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
@@ -219,7 +220,7 @@ class Masters(Port):
 
     def __init__(self, cost: CostModel) -> None:
         super().__init__(cost)
-        self._free = 0
+        self._free = 0.0  # not rounded: bursts follow each other without a gap
         self._asked: dict[int, int] = {}
         self._ends: dict[int, deque[int]] = {}
         self._served: dict[int, int] = {}
@@ -230,12 +231,13 @@ class Masters(Port):
             return None
         taken = {user: self._taken(user) for user in self._asked}
         ready = {user: at + self._transfers[user].transfer.row_cycles for user, at in taken.items()}
-        begin = max(self._free, min(ready.values()))
-        waiting = [user for user, at in ready.items() if at <= begin]
+        moving = max(self._free, min(ready.values()))
+        waiting = [user for user, at in ready.items() if at <= moving]
         user = min(waiting, key=lambda each: (self._served.get(each, -1), each))
         progress = self._transfers[user]
         count_bytes, _, last = progress.take(self._cost.burst_bytes)
-        self._free = end = begin + self._cost.port_cycles(count_bytes)
+        self._free = moving + count_bytes / self._cost.bytes_per_cycle
+        begin, end = math.ceil(moving), math.ceil(self._free)
         self._served[user] = end
         self._ends.setdefault(user, deque(maxlen=self._cost.reads_in_flight)).append(end)
         if last:
