@@ -236,9 +236,10 @@ class Masters(Port):
         user = min(waiting, key=lambda each: (self._served.get(each, -1), each))
         progress = self._transfers[user]
         count_bytes, _, last = progress.take(self._cost.burst_bytes)
+        delayed = math.ceil(moving) - max(ready[user], progress.ended)
         self._free = moving + count_bytes / self._cost.bytes_per_cycle
         begin, end = math.ceil(moving), math.ceil(self._free)
-        self._served[user] = end
+        self._served[user] = progress.ended = end
         self._ends.setdefault(user, deque(maxlen=self._cost.reads_in_flight)).append(end)
         if last:
             del self._asked[user]
@@ -249,7 +250,7 @@ class Masters(Port):
             begin=begin,
             end=end,
             count_bytes=count_bytes,
-            port_cycles=begin - ready[user],
+            port_cycles=max(delayed, 0),
             last=last,
         )
 
