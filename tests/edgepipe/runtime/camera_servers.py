@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 import socket
 import socketserver
@@ -30,7 +31,7 @@ class MjpegCamera:
 
     def __init__(self, period_s: float = 0.02) -> None:
         self.period_s = period_s
-        self.sends = True  # False: connections stay open and silent
+        self.left: float = math.inf  # pictures to send; without any, connections are silent
         self._server: ThreadingHTTPServer | None = None
         picture = np.full((SIDE, SIDE, 3), 128, np.uint8)
         self._jpeg = cv2.imencode(".jpg", picture)[1].tobytes()
@@ -56,7 +57,8 @@ class MjpegCamera:
                 server = camera._server
                 try:
                     while camera._server is server:
-                        if camera.sends:
+                        if camera.left > 0:
+                            camera.left -= 1
                             head = "--next\r\nContent-Type: image/jpeg\r\n"
                             head += f"Content-Length: {len(camera._jpeg)}\r\n\r\n"
                             self.wfile.write(head.encode() + camera._jpeg + b"\r\n")

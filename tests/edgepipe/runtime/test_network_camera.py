@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import re
 import subprocess
 import urllib.request
@@ -92,10 +93,12 @@ def test_an_address_of_another_kind_is_an_error_that_lists_the_known_ones(bundle
 
 
 def test_a_camera_that_ends_its_stream_is_opened_again_and_counted(bundle, camera):
+    camera.left = 15
     process = started(bundle, camera.url, "--frames", "30")
     for _ in range(10):
         process.stdout.readline()
     camera.stop()
+    camera.left = math.inf
     lines = iter(process.stderr.readline, "")
     fault = next(line for line in lines if "to be opened again" in line)
     assert fault.startswith(f"edgepipe-cam: {camera.url}: ")
@@ -108,16 +111,14 @@ def test_a_camera_that_ends_its_stream_is_opened_again_and_counted(bundle, camer
 
 
 def test_a_silent_camera_is_opened_again(bundle, camera):
+    camera.left = 15
     process = started(bundle, camera.url, "--frames", "30", "--source-timeout", "0.5")
-    for _ in range(10):
-        process.stdout.readline()
-    camera.sends = False
     lines = iter(process.stderr.readline, "")
     assert next(line for line in lines if "no picture for 0.5 s; closed" in line)
-    camera.sends = True
+    camera.left = math.inf
     _, account = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert "1 silences" in account
+    assert re.search(r" [1-9]\d* silences", account)  # more on a machine that pauses
 
 
 def test_a_camera_that_never_returns_ends_the_run_after_the_given_time(bundle, camera):
@@ -143,7 +144,7 @@ def test_a_pipeline_that_is_slower_gets_the_newest_picture_and_drops_are_counted
 
 
 def test_ctrl_c_while_it_waits_for_the_first_picture_ends_the_run(bundle, camera):
-    camera.sends = False
+    camera.left = 0
     process = started(bundle, camera.url)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.5)
