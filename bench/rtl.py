@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from bench import networks, vta
 from bench.figures import Figure, publish
 from bench.networks import Workload
+from bench.rtl_accelerators import ACCELERATORS
 from vta_rtl.isa.names import MODULES
 from vta_rtl.verilated.device import Transfers, VerilatedDevice
 from vta_rtl.verilated.driver_library import build_driver_library
 from vta_rtl.verilated.memory_costs import MemoryCosts
-from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.compiler import compile_program
 from vta_stages.isa.instructions import Opcode
 from vta_stages.isa.layout import activation_shape, pack_activation, unpack_activation
@@ -42,16 +42,6 @@ WORKLOADS: dict[str, Callable[[], Workload]] = {
     "yolov3_tiny": networks.yolov3_tiny_body,
     "resnet50": networks.resnet50_body,
 }
-
-EXTENSIONS = tuple(extension.value for extension in Extension)
-ACCELERATORS = {
-    "stock": Accelerator(acc_hazard_steps=1),
-    "extended": Accelerator(acc_hazard_steps=1, extensions=EXTENSIONS),
-    "1x32x16": Accelerator(
-        block_in=32, inp_buffer_bytes_log2=16, acc_hazard_steps=1, extensions=EXTENSIONS
-    ),
-}
-"""The stock sizes without extensions and with all of them, and twice as many products a cycle."""
 
 BARS = {
     ("extended", "resnet18"): 6.85,

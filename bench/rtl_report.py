@@ -1,13 +1,14 @@
-"""What the accelerator takes of an FPGA, module by module, and its longest paths.
+"""What accelerators take of an FPGA, module by module, and their longest paths.
 
-``python -m bench.rtl_report [FPGA...]``. yosys synthesises every module on its own, without moving
-logic across borders. Nothing is placed: a real tool shares LUTs, and takes some for routing.
+``python -m bench.rtl_report [ACCELERATOR:FPGA...]``. yosys synthesises every module on its own,
+without moving logic across borders. Nothing is placed: a real tool shares LUTs, and takes some for routing.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -15,16 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.figures import Figure, publish
+from bench.rtl_accelerators import ACCELERATORS
 from bench.rtl_netlist import RESOURCES, Modules, Resources, cells_of, longest_paths, resources_of
 from edgepipe.report.table import format_table
 from vta_rtl.compute.product_pairs import ProductCell
 from vta_rtl.verilog import TOP_NAME, rtlil
-from vta_stages.accelerator import Accelerator
 
 FOLDER = Path("build/rtl-report")
-
-BUDGETS: Resources = {"LUT": 19_000, "DSP": 128, "BRAM36": 126}
-"""For the stock accelerator. Of what is not named it may take all that the FPGA has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +52,18 @@ FPGAS = {
 """Zynq-7000 SoC Data Sheet (DS190); Zynq UltraScale+ MPSoC Data Sheet (DS891)."""
 
 
+_MOST_OF_ZU3EG = {kind: 0.75 * has for kind, has in FPGAS["XCZU3EG"].has.items()}
+
+BUDGETS: dict[tuple[str, str], Resources] = {
+    ("stock", "XC7Z020"): {"LUT": 19_000, "DSP": 128, "BRAM36": 126},
+    ("stock", "XCZU3EG"): {"LUT": 19_000, "DSP": 128, "BRAM36": 126},
+    ("extended", "XC7Z020"): {"LUT": 28_000, "BRAM36": 126},
+    ("extended", "XCZU3EG"): {"LUT": 28_000, "BRAM36": 126},
+    ("1x32x16", "XCZU3EG"): _MOST_OF_ZU3EG,
+}
+"""Accelerators and the FPGAs they are meant for. What has no budget may be all that there is."""
+
+
 def module_name(name: str) -> str:
     """Return the module's place in the core: ``edgepipe_vta.core.device`` is ``device``."""
     return name.removeprefix(f"{TOP_NAME}.core").removeprefix(".") or "core"
@@ -68,15 +78,16 @@ def read_netlist(text: str) -> Modules:
     return {n: m for n, m in modules.items() if n == TOP_NAME or n.startswith(f"{TOP_NAME}.")}
 
 
-def synthesise(name: str) -> Modules:
-    """Return the netlist of the stock accelerator; write it and yosys's log to a folder.
+def synthesise(target: tuple[str, str]) -> Modules:
+    """Return the netlist of an accelerator on an FPGA; write it and yosys's log to a folder.
 
     yosys runs in a process of its own. If it fails, this one ends, with the log's place.
     """
+    accelerator, name = target
     fpga = FPGAS[name]
-    folder = FOLDER / name
+    folder = FOLDER / accelerator / name
     folder.mkdir(parents=True, exist_ok=True)
-    text = rtlil(Accelerator(), bus_bytes=fpga.bus_bytes, cell=fpga.cell)
+    text = rtlil(ACCELERATORS[accelerator], bus_bytes=fpga.bus_bytes, cell=fpga.cell)
     (folder / "core.il").write_text(text)
     # With wide multiplexers the ALU has as many levels, and takes about a third more LUTs.
     synthesis = f"synth_xilinx -family {fpga.family} -top {TOP_NAME} -noiopad -noclkbuf -nowidelut"
@@ -112,48 +123,59 @@ def table(modules: Modules) -> list[list[str]]:
     return rows
 
 
-def figures(name: str, modules: Modules) -> list[Figure]:
+def figures(target: tuple[str, str], modules: Modules) -> list[Figure]:
     """Return the whole core's figures on an FPGA, with their budgets."""
-    found, has = resources_of(cells_of(modules, TOP_NAME)), FPGAS[name].has
+    found, has, budgets = (
+        resources_of(cells_of(modules, TOP_NAME)),
+        FPGAS[target[1]].has,
+        BUDGETS[target],
+    )
     paths = longest_paths(modules, TOP_NAME).values()
     levels = max((path.levels for path in paths), default=0)
+    title = " on ".join(target)
     return [
         *(
             Figure(
-                name=f"{name}: {kind}",
+                name=f"{title}: {kind}",
                 value=found[kind],
                 unit=f"of {has[kind]:g}",
-                at_most=BUDGETS.get(kind, has[kind]),
+                at_most=budgets.get(kind, has[kind]),
                 source="yosys",
             )
             for kind in RESOURCES
         ),
-        Figure(name=f"{name}: longest path", value=levels, unit="levels of logic", source="yosys"),
+        Figure(name=f"{title}: longest path", value=levels, unit="levels of logic", source="yosys"),
     ]
 
 
-def report(name: str, modules: Modules) -> list[Figure]:
+def report(target: tuple[str, str], modules: Modules) -> list[Figure]:
     """Print the modules on an FPGA; return the whole core's figures."""
-    print(f"\nThe stock accelerator on {name}, each module with what is in it. LEVELS are LUTs and")
+    accelerator, fpga = target
+    print(f"\nThe {accelerator} accelerator on {fpga}, each module with what is in it. LEVELS are")
     print(
-        "carry chains in a row on the longest path that ends in the module, FROM where it begins."
+        "LUTs and carry chains in a row on the longest path that ends in the module, FROM where it"
     )
+    print("begins.")
     print(format_table(["module", *RESOURCES, "LEVELS", "FROM"], table(modules)))
-    return figures(name, modules)
+    return figures(target, modules)
 
 
 def main() -> int:
-    """Report on the FPGAs named, or on all of them."""
+    """Report on the accelerators and FPGAs named, or on all of them."""
+    targets = {":".join(target): target for target in BUDGETS}
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("fpgas", nargs="*", metavar="FPGA", help=", ".join(FPGAS))
-    names = parser.parse_args().fpgas or list(FPGAS)
+    parser.add_argument("targets", nargs="*", metavar="ACCELERATOR:FPGA", help=", ".join(targets))
+    parser.add_argument("--jobs", type=int, help="yosys processes at once (default: one a core)")
+    options = parser.parse_args()
+    names = options.targets or list(targets)
     for name in names:
-        if name not in FPGAS:
-            parser.error(f"unknown FPGA {name!r}, expected one of {', '.join(FPGAS)}")
-    with ThreadPoolExecutor() as pool:
-        netlists = dict(zip(names, pool.map(synthesise, names), strict=True))
+        if name not in targets:
+            parser.error(f"unknown target {name!r}, expected one of {', '.join(targets)}")
+    chosen = [targets[name] for name in names]
+    with ThreadPoolExecutor(options.jobs or os.cpu_count()) as pool:
+        netlists = dict(zip(chosen, pool.map(synthesise, chosen), strict=True))
     try:
-        found = [figure for name, modules in netlists.items() for figure in report(name, modules)]
+        found = [f for target, modules in netlists.items() for f in report(target, modules)]
     except ValueError as error:
         sys.exit(f"rtl-report: {error}")
     return publish("rtl-report", found)

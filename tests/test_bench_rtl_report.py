@@ -66,23 +66,42 @@ def test_a_row_has_the_longest_path_that_ends_in_the_module_and_where_it_begins(
 
 
 @pytest.mark.parametrize("fpga", FPGAS)
-def test_a_missed_budget_fails(fpga: str) -> None:
-    cells = {"LUT6": 19_001, "DSP48E1": 129, "RAMB36E1": 126, "RAMB18E1": 1}
+@pytest.mark.parametrize(
+    ("accelerator", "luts", "met"),
+    [
+        ("stock", 19_001, [False, True, False, False]),
+        ("extended", 28_001, [False, True, True, False]),
+    ],
+)
+def test_a_missed_budget_fails(accelerator: str, fpga: str, luts: int, met: list[bool]) -> None:
+    cells = {"LUT6": luts, "DSP48E1": 129, "RAMB36E1": 126, "RAMB18E1": 1}
     netlist = {"edgepipe_vta": _module(*cells.items())}
-    verdicts = {f.name: f.passed for f in figures(fpga, netlist)}
-    assert [verdicts[f"{fpga}: {kind}"] for kind in RESOURCES] == [False, True, False, False]
+    verdicts = {f.name: f.passed for f in figures((accelerator, fpga), netlist)}
+    assert [verdicts[f"{accelerator} on {fpga}: {kind}"] for kind in RESOURCES] == met
 
 
-@pytest.mark.parametrize("fpga", FPGAS)
-def test_a_budget_that_is_used_up_is_met(fpga: str) -> None:
-    cells = {"LUT6": 19_000, "DSP48E1": 128, "RAMB36E1": 126}
-    netlist = {"edgepipe_vta": _module(*cells.items())}
-    assert all(figure.passed is not False for figure in figures(fpga, netlist))
+def test_three_quarters_of_the_larger_fpga_may_be_taken_by_twice_the_products() -> None:
+    cells = {"LUT6": 52_920, "DSP48E2": 270, "RAMB36E2": 162}
+    target = ("1x32x16", "XCZU3EG")
+    for more, met in ((), True), (("LUT6", "DSP48E2", "RAMB36E2"), False):
+        netlist = {
+            "edgepipe_vta": _module(*({k: n + (k in more) for k, n in cells.items()}.items()))
+        }
+        verdicts = {f.name.split(": ")[1]: f.passed for f in figures(target, netlist)}
+        assert all(verdicts[kind] is met for kind in ("LUT", "DSP", "BRAM36"))
 
 
-@pytest.mark.parametrize("fpga", FPGAS)
-def test_budgets_fit_the_fpga(fpga: str) -> None:
-    assert all(BUDGETS[kind] <= FPGAS[fpga].has[kind] for kind in BUDGETS)
+@pytest.mark.parametrize("target", BUDGETS)
+def test_a_budget_that_is_used_up_is_met(target: tuple[str, str]) -> None:
+    budget = {"DSP": 0, **BUDGETS[target]}
+    cells = {"LUT6": budget["LUT"], "DSP48E1": budget["DSP"], "RAMB36E1": budget["BRAM36"]}
+    netlist = {"edgepipe_vta": _module(*((kind, int(n)) for kind, n in cells.items()))}
+    assert all(figure.passed is not False for figure in figures(target, netlist))
+
+
+@pytest.mark.parametrize("target", BUDGETS)
+def test_budgets_fit_the_fpga(target: tuple[str, str]) -> None:
+    assert all(budget <= FPGAS[target[1]].has[kind] for kind, budget in BUDGETS[target].items())
 
 
 @pytest.mark.parametrize(
@@ -97,13 +116,13 @@ def test_modules_are_named_by_their_place_in_the_core(name: str, expected: str) 
     assert module_name(name) == expected
 
 
-def test_an_unknown_fpga_is_refused(
+def test_an_unknown_target_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["rtl_report", "XC7Z010"])
+    monkeypatch.setattr("sys.argv", ["rtl_report", "stock:XC7Z010"])
     with pytest.raises(SystemExit):
         rtl_report.main()
-    expected = "unknown FPGA 'XC7Z010', expected one of XC7Z020, XCZU3EG"
+    expected = "unknown target 'stock:XC7Z010', expected one of stock:XC7Z020, stock:XCZU3EG, "
     assert expected in capsys.readouterr().err
 
 
@@ -113,7 +132,7 @@ def test_a_cell_that_yosys_left_unmapped_is_named(monkeypatch: pytest.MonkeyPatc
         "edgepipe_vta.core": _module(("$mul", 1)),
     }
     monkeypatch.setattr(rtl_report, "synthesise", lambda _: netlist)
-    monkeypatch.setattr("sys.argv", ["rtl_report", "XC7Z020"])
+    monkeypatch.setattr("sys.argv", ["rtl_report", "stock:XC7Z020"])
     with pytest.raises(
         SystemExit, match=r"rtl-report: netlist: cells of type \$mul, expected only"
     ):
@@ -124,7 +143,7 @@ def test_main_returns_1_for_a_missed_budget_and_0_without(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["rtl_report", "XC7Z020"])
+    monkeypatch.setattr("sys.argv", ["rtl_report", "stock:XC7Z020"])
     for dsps, status, verdict in ((128, 0, "pass"), (129, 1, "MISS")):
         core = _module(("DSP48E1", dsps))
         netlist = {"edgepipe_vta": _module(("edgepipe_vta.core", 1)), "edgepipe_vta.core": core}
@@ -134,6 +153,6 @@ def test_main_returns_1_for_a_missed_budget_and_0_without(
         (figure,) = [
             f
             for f in json.loads((tmp_path / "build/bench/rtl-report.json").read_text())
-            if f["name"] == "XC7Z020: DSP"
+            if f["name"] == "stock on XC7Z020: DSP"
         ]
         assert figure["pass"] is (status == 0)
