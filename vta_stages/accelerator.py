@@ -27,6 +27,8 @@ class Extension(StrEnum):
     TABLE = "table"
     LEAKY = "leaky"
     CLEAR = "clear"
+    WIDEN = "widen"
+    PAD_VALUE = "pad_value"
 
 
 _MOST_UOP_INDEX_BITS = 13  # two indices and the loops share a word

@@ -21,6 +21,7 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.isa.codec import NO_REGION, InstructionTable, Words, decode_table
 from vta_stages.isa.footprint import loaded_elements
 from vta_stages.isa.instructions import (
+    PAD_UNIT,
     REQUANTISING,
     SINGLE_ROW,
     TOKEN_FLAGS,
@@ -107,7 +108,10 @@ class Listing:
             return text
         pads = (load.y_pad_0, load.y_pad_1, load.x_pad_0, load.x_pad_1)
         text += _extent(load.y_size, load.x_size, load.x_stride)
-        return text + (f", pads {' '.join(map(str, pads))}" if any(pads) else "")
+        if not any(pads):
+            return text
+        value = f" of {PAD_UNIT * load.pad_value}" if load.pad_value else ""
+        return text + f", pads {' '.join(map(str, pads))}{value}"
 
     def _store(self, index: int, store: Store) -> str:
         last = store.sram_base + store.y_size * store.x_size

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import product
 
-from vta_stages.accelerator import REVISIONS
+from vta_stages.accelerator import REVISIONS, Accelerator
 from vta_stages.isa.instructions import (
     SINGLE_ROW,
     Alu,
@@ -19,6 +19,7 @@ from vta_stages.isa.instructions import (
     MemoryInstruction,
     MemoryType,
     Token,
+    honours_pads,
 )
 
 from .program import RandomProgram
@@ -33,8 +34,11 @@ _LOADS = {
     MemoryType.INP: [Token.POP_NEXT, Token.PUSH_NEXT],
     MemoryType.ACC: _ALL,
     MemoryType.TABLE: _ALL,
+    MemoryType.ACC8: _ALL,
 }
 _PADS = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
+_VALUE = "pads that are not 0"
+_CLEARS = "leaves zeros"
 _STRIDES = ("repeated rows", "overlapping rows", "touching rows", "rows apart")
 _EXTENTS = ("one row", "no element", *_STRIDES)
 _LOOPS = ("no step", "one step", "outer loop", "inner loop", "both loops", "several uops")
@@ -96,11 +100,16 @@ def _properties(instruction: Instruction) -> Iterator[str]:
     if isinstance(instruction, MemoryInstruction):
         yield _extent(instruction)
     if isinstance(instruction, Load):
-        yield from (pad for pad in _PADS if getattr(instruction, pad))
+        pads = [pad for pad in _PADS if getattr(instruction, pad)]
+        yield from pads
+        if pads and instruction.pad_value:
+            yield _VALUE
     if isinstance(instruction, LoopedInstruction):
         yield _loops(instruction)
         if instruction.uop_end - instruction.uop_bgn > 1:
             yield "several uops"
+    if isinstance(instruction, Alu) and instruction.reset:
+        yield _CLEARS
     if isinstance(instruction, Alu) and instruction.use_imm:
         yield "negative operand" if instruction.imm < 0 else "operand of at least 0"
 
@@ -142,8 +151,8 @@ def _kinds(revisions: tuple[str, ...]) -> Iterator[Kind]:
     for revision in revisions:
         for memory, tokens in _LOADS.items():
             extents = ("one row", "no element") if memory in SINGLE_ROW else _EXTENTS
-            padded = memory is MemoryType.INP or (memory is MemoryType.ACC and revision != "0.0.1")
-            for property_ in (*_sets(tokens), *extents, *(_PADS if padded else ())):
+            padded = honours_pads(Accelerator(revision=revision), memory)
+            for property_ in (*_sets(tokens), *extents, *((*_PADS, _VALUE) if padded else ())):
                 yield revision, f"LOAD {memory.name}", property_
         for property_ in (*_sets([Token.POP_PREV, Token.PUSH_PREV]), *_EXTENTS):
             yield revision, "STORE", property_
@@ -151,9 +160,10 @@ def _kinds(revisions: tuple[str, ...]) -> Iterator[Kind]:
             yield revision, "GEMM", property_
             yield revision, "GEMM reset", property_
         for operation in AluOp:
-            for property_ in (*_sets(_ALL), *_LOOPS):
+            for property_ in (*_sets(_ALL), *_LOOPS, _CLEARS):
                 yield revision, f"ALU {operation.name} vector", property_
-            for property_ in (*_sets(_ALL), *_LOOPS, "negative operand", "operand of at least 0"):
+            signs = ("negative operand", "operand of at least 0")
+            for property_ in (*_sets(_ALL), *_LOOPS, _CLEARS, *signs):
                 yield revision, f"ALU {operation.name} immediate", property_
         for property_ in _sets([Token.POP_PREV, Token.POP_NEXT]):
             yield revision, Finish.__name__.upper(), property_

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.isa.codec import encode_uops
 from vta_stages.isa.instructions import (
+    MEMORY_EXTENSIONS,
     REQUANTISING,
     SINGLE_ROW,
     Alu,
@@ -72,8 +74,8 @@ class _Generator:
         self._accelerator = a = accelerator
         self._seed = seed
         self._operations = alu_operations(a)
-        has_table = MemoryType.TABLE in loaded_memories(a)
-        self._loaded = (*_LOADED, MemoryType.TABLE) if has_table else _LOADED
+        added = [memory for memory in MEMORY_EXTENSIONS if memory in loaded_memories(a)]
+        self._loaded = (*_LOADED, *added)
         self._draw = draw = Random(f"{a.configuration} {a.revision} {seed}")
         eagerness = draw.choice((0.0, 0.1, 0.4, 0.8))
         self._order = TokenOrder(draw, a.token_queue_depth, eagerness, self._append_idle)
@@ -97,6 +99,9 @@ class _Generator:
         self._windows[MemoryType.TABLE] = range(depths[MemoryType.TABLE])
         self._accesses = {m: ElementAccesses(buffer_depth(a, m)) for m in MemoryType}
         self._valid = {m: np.zeros(buffer_depth(a, m), np.bool_) for m in MemoryType}
+        of_buffer: tuple[dict[MemoryType, Any], ...] = (self._windows, self._accesses, self._valid)
+        for known in of_buffer:
+            known[MemoryType.ACC8] = known[MemoryType.ACC]
         self._uops = np.zeros((a.uop_depth, 3), np.int64)
         self._cell_bytes = min(a.inp_bytes, a.wgt_bytes, a.out_bytes)
         self._dram = ElementAccesses(DATA_BYTES // self._cell_bytes)
@@ -217,10 +222,12 @@ class _Generator:
             padded=honours_pads(a, memory),
         )
         y_pad_0, y_pad_1, x_pad_0, x_pad_1 = rectangle.pads
+        has_value = a.has(Extension.PAD_VALUE) and draw.random() < 0.7
+        pad_value = draw.choice((-32, -1, 31, draw.randint(-32, 31))) if has_value else 0
         written = slice(base, base + rectangle.buffer_elements)
         self._valid[memory][written] = True
         self._append(
-            Module.COMPUTE if memory is MemoryType.ACC else Module.LOAD,
+            Module.LOAD if memory in (MemoryType.INP, MemoryType.WGT) else Module.COMPUTE,
             Load(
                 memory_type=memory,
                 sram_base=base,
@@ -232,6 +239,7 @@ class _Generator:
                 y_pad_1=y_pad_1,
                 x_pad_0=x_pad_0,
                 x_pad_1=x_pad_1,
+                pad_value=pad_value,
             ),
             reads=[(self._dram, self._cells(rectangle, memory))],
             writes=[(self._accesses[memory], written)],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from accelerators import ALL_EXTENSIONS
 from small_programs import make_program, product_instructions, product_uops
@@ -74,6 +76,11 @@ def padded(memory_type: isa.MemoryType) -> isa.Load:
             "compute alu requantise acc, acc clip -5:100, uops 0:1",
         ),
         ("0.0.2", padded(isa.MemoryType.TABLE), "compute table[8:11] <- dram[4]"),
+        (
+            "0.0.1",
+            replace(padded(isa.MemoryType.ACC8), pad_value=-32),
+            f"compute acc8[8:26] <- dram[4], {ROWS} of -128",
+        ),
         (
             "0.0.1",
             isa.Alu(alu_opcode=isa.AluOp.TABLE, uop_bgn=0, uop_end=1, use_imm=True,

@@ -247,7 +247,7 @@ def test_fields_of_an_accelerator_that_say_nothing_are_not_written(tmp_path: Pat
         (
             {"extensions": ("multiply", "divide")},
             "extension 'divide' is unknown",
-            "known extensions: requantise, multiply, table, leaky, clear",
+            "known extensions: requantise, multiply, table, leaky, clear, widen, pad_value",
         ),
         (
             {"implementation": "hls", "extensions": ("requantise", "multiply")},

@@ -13,8 +13,9 @@ from vta_rtl.dram.axi import ADDRESS_BITS, check_bus, read_bus
 from vta_rtl.dram.burst_planner import BurstPlanner
 from vta_rtl.dram.elements import ElementGatherer, ElementSplitter
 from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout, whole_field
-from vta_stages.accelerator import Accelerator
+from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.isa.instructions import (
+    PAD_UNIT,
     SINGLE_ROW,
     MemoryType,
     Opcode,
@@ -31,12 +32,13 @@ class Loader(wiring.Component):
 
     Members: ``start`` In(1), for one cycle in which ``busy`` Out(1) is 0; ``instruction`` In(128),
     which the caller holds until ``busy`` is 0 again; ``bus``, a master that reads; a write port for
-    each memory type, called ``uop``, ``wgt``, ``inp``, ``acc`` or ``table``, and ``uop_base`` and
-    so on In, the byte address that its ``dram_base`` counts from, a multiple of its element and of
-    the bus.
+    each memory type, called ``uop``, ``wgt``, ``inp``, ``acc``, ``acc8`` or ``table``, and
+    ``uop_base`` and so on In, the byte address that its ``dram_base`` counts from, a multiple of
+    its element and of the bus.
 
     Requests of bursts do not wait for data, so the memory's latency shows once in an instruction.
-    Elements of pads are written, one a cycle, without a request. Which pads count is in
+    Elements of pads are written, one a cycle, without a request; they hold zeros, or
+    what the instruction says if the accelerator has PAD_VALUE. Which pads count is in
     :func:`~vta_stages.isa.instructions.honours_pads`; loads of UOP and TABLE are a single row. A
     LOAD of any other memory type does nothing.
 
@@ -146,12 +148,23 @@ class Loader(wiring.Component):
                     continue
                 port = getattr(self, kind.name.lower())
                 m.d.comb += port.enable.eq(taken)
-            # The zeros of pads take a gate for each bit, so only where there are pads.
-            is_read = is_data if honours_pads(self._accelerator, kind) else Const(1)
-            with m.If(is_read):
+            # Pads take a gate for each bit, so only where there are pads.
+            if honours_pads(self._accelerator, kind):
+                pad = self._pad(load, kind)
+                m.d.comb += port.data.eq(Mux(is_data, elements.element.payload, pad))
+            else:
                 m.d.comb += port.data.eq(elements.element.payload)
             m.d.comb += port.address.eq(address)
         return m
+
+    def _pad(self, load: data.View, kind: MemoryType) -> Value:
+        """Return an element of pads."""
+        if not self._accelerator.has(Extension.PAD_VALUE):
+            return Const(0)
+        bits = 32 if kind is MemoryType.ACC else 8
+        lane = (load.pad_value * PAD_UNIT).as_unsigned()
+        lane = Cat(lane, lane[-1].replicate(bits))[:bits]
+        return lane.replicate(8 * element_bytes(self._accelerator, kind) // bits)
 
     def _write_uops(
         self,

@@ -31,13 +31,14 @@ MEANINGS = {
     "memory_type_high": "bit 2 of `memory_type`",
     "sram_base": "first element in the buffer",
     "dram_base": "first element in memory, counted in elements of the memory type from address 0",
+    "pad_value": "a quarter of what all lanes of pads hold, which are zeros without this field",
     "y_size": "rows",
     "x_size": "elements in a row",
     "x_stride": "elements in memory from one row to the next",
-    "y_pad_0": "rows of zeros before the first one",
-    "y_pad_1": "rows of zeros after the last one",
-    "x_pad_0": "zeros before each row",
-    "x_pad_1": "zeros after each row",
+    "y_pad_0": "rows of pads, which are zeros, before the first one",
+    "y_pad_1": "rows of pads after the last one",
+    "x_pad_0": "pads before each row",
+    "x_pad_1": "pads after each row",
     "reset": "GEMM sets accumulators to zero instead of adding products; the ALU ignores it, but "
     "for the extension `clear`",
     "uop_bgn": "first uop",
@@ -87,6 +88,10 @@ MEMORIES = {
         "of 0, the last that of -1. `dram_base` counts from the base of uops. A LOAD is a single "
         "row and has no pads"
     ),
+    MemoryType.ACC8: (
+        "the buffer of ACC, of which each lane has one byte in memory, an int8. `dram_base` counts "
+        "from the base of ACC. Its pads count in both revisions"
+    ),
 }
 """What the memory types of extensions are."""
 
@@ -135,12 +140,14 @@ def _extensions() -> str:
     versions: list[dict[tuple[Opcode, str, str], str]] = []
     for revision in REVISIONS:
         target = Accelerator(revision=revision, extensions=_EXTENSIONS)
+        stock = instruction_fields(Accelerator(revision=revision))
+        known = {opcode: {f.name for f in fields} for opcode, fields in stock.items()}
         versions.append(
             {
-                (opcode, f.name, f.part_of): _position(f)
+                (opcode, f.name, f.part_of): _position(f) + (", signed" if f.signed else "")
                 for opcode, fields in instruction_fields(target).items()
                 for f in fields
-                if f.part_of
+                if f.part_of or f.name not in known[opcode]
             }
         )
     fields = [
@@ -162,8 +169,9 @@ def _extensions() -> str:
     ]
     return (
         "## Extensions\n\nAn accelerator with extensions says so in its register `capabilities`.\n"
-        "Each adds an operation of the ALU, and some a memory type. In revision 0.0.1 their third\n"
-        "bit has a field of its own, if there is an extension that needs it:\n\n"
+        "Most add an operation of the ALU, and some a memory type. In revision 0.0.1 their third\n"
+        "bit has a field of its own, if there is an extension that needs it. `pad_value` is there\n"
+        "with the extension of its name:\n\n"
         + _table(["opcode", "field", *REVISIONS, "meaning"], fields)
         + _table(["operation", "extension", "meaning"], operations)
         + _table(["memory type", "extension", "meaning"], memories)

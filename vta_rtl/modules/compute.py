@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -23,6 +23,12 @@ from vta_rtl.modules.instruction_control import (
 )
 from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.isa.instructions import MemoryType, Opcode
+
+
+def _widened(element: Value) -> Value:
+    """Return an element of accumulators with the int8 lanes of ``element``."""
+    lanes = [element.word_select(n, 8) for n in range(len(element) // 8)]
+    return Cat(*(Cat(lane, lane[-1].replicate(24)) for lane in lanes))
 
 
 class ComputeModule(wiring.Component):
@@ -79,6 +85,8 @@ class ComputeModule(wiring.Component):
         kinds: tuple[MemoryType, ...] = (MemoryType.UOP, MemoryType.ACC)
         if a.has(Extension.TABLE):
             kinds += (MemoryType.TABLE,)
+        if a.has(Extension.WIDEN):
+            kinds += (MemoryType.ACC8,)
         m.submodules.loader = loader = Loader(a, kinds, bus_bytes=self._bus_bytes)
         m.submodules.uop = uop = UopBuffer(a, at_once=uops_at_once(a, self._bus_bytes))
         m.submodules.acc = acc = AccumulatorBuffer(a)
@@ -105,13 +113,17 @@ class ComputeModule(wiring.Component):
         wiring.connect(m, loader.uop, uop.write)
         wiring.connect(m, engine.acc_dst, acc.read_0)
         wiring.connect(m, engine.acc_src, acc.read_1)
-        # Only one instruction runs, so at most one of the two writes.
-        for writer in (loader.acc, engine.acc):
+        # Only one instruction runs, so at most one of them writes.
+        writers = [(loader.acc, loader.acc.data), (engine.acc, engine.acc.data)]
+        if a.has(Extension.WIDEN):
+            m.d.comb += loader.acc8_base.eq(self.acc_base)
+            writers.append((loader.acc8, _widened(loader.acc8.data)))
+        for writer, element in writers:
             with m.If(writer.enable):
                 m.d.comb += [
                     acc.write.enable.eq(1),
                     acc.write.address.eq(writer.address),
-                    acc.write.data.eq(writer.data),
+                    acc.write.data.eq(element),
                 ]
 
         opcode = data.View(head_layout(), self.command.payload).opcode

@@ -39,8 +39,13 @@ _FIRST_OWN = 0x100
 _FLAGS = (Capability, State, Interrupt)
 
 
+def _words(name: str) -> str:
+    """Return ``WINDOW_FIRST`` as ``WindowFirst``."""
+    return name.title().replace("_", "")
+
+
 def _camel(name: str) -> str:
-    return "k" + name.title().replace("_", "")
+    return f"k{_words(name)}"
 
 
 def _constant(name: str, value: str) -> str:
@@ -53,7 +58,7 @@ def _bit(value: int) -> str:
 
 def _flags(flags: type[IntFlag]) -> str:
     return "".join(
-        _constant(f"k{flags.__name__}{str(flag.name).title()}", _bit(flag)) for flag in flags
+        _constant(f"k{flags.__name__}{_words(str(flag.name))}", _bit(flag)) for flag in flags
     )
 
 

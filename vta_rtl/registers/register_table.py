@@ -57,6 +57,8 @@ class Capability(IntFlag):
     TABLE = 1 << 10
     LEAKY = 1 << 11
     CLEAR = 1 << 12
+    WIDEN = 1 << 13
+    PAD_VALUE = 1 << 14
 
 
 class State(IntFlag):

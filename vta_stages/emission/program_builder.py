@@ -268,7 +268,7 @@ class ProgramBuilder:
         )
 
 
-_IN_PARTS = (MemoryType.WGT, MemoryType.ACC)
+_IN_PARTS = (MemoryType.WGT, MemoryType.ACC, MemoryType.ACC8)
 """The memory types of LOADs whose elements have parts; inputs and uops are the hardware's."""
 
 

@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.errors import EncodingError
-from vta_stages.isa.instructions import MemoryType, Opcode
+from vta_stages.isa.instructions import MEMORY_EXTENSIONS, MemoryType, Opcode
 
 HEAD_BITS = 7
 """Bits of the opcode and the token flags, which start every instruction."""
@@ -69,6 +69,7 @@ class _Rule:
     constant: Callable[[Accelerator], int] | None = None
     part_of: str = ""
     part_low_bit: int = 0
+    is_optional: bool = False
 
 
 def _bits(count: int) -> Callable[[Accelerator], int]:
@@ -123,7 +124,13 @@ def _high_memory_bits(accelerator: Accelerator) -> int:
 
     It is in the first word, behind the address, where no accelerator has anything.
     """
-    return 3 - _code_bits(accelerator) if accelerator.has(Extension.TABLE) else 0
+    needed = any(accelerator.has(extension) for extension in MEMORY_EXTENSIONS.values())
+    return 3 - _code_bits(accelerator) if needed else 0
+
+
+def _pad_value_bits(accelerator: Accelerator) -> int:
+    """Return the width of pad_value, in all that the first word of a LOAD has left."""
+    return 6 if accelerator.has(Extension.PAD_VALUE) else 0
 
 
 def _zero(accelerator: Accelerator) -> int:
@@ -156,6 +163,7 @@ _TABLE: Mapping[Opcode, tuple[_Rule, ...]] = MappingProxyType(
             _Rule("memory_type", 0, _code_bits),
             *_PLACES,
             _Rule("memory_type_high", 0, _high_memory_bits, part_of="memory_type", part_low_bit=2),
+            _Rule("pad_value", 0, _pad_value_bits, signed=True, is_optional=True),
             *_SIZES,
             *(_Rule(pad, 1, _bits(4)) for pad in _PADS),
         ),
@@ -196,7 +204,7 @@ def _place(
     fields = []
     for rule in rules:
         bits = rule.bits(accelerator)
-        if not bits and rule.part_of:
+        if not bits and (rule.part_of or rule.is_optional):
             continue
         fields.append(
             Field(

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from vta_stages.accelerator import Accelerator
+from vta_stages.accelerator import Accelerator, Extension
+from vta_stages.errors import EncodingError
 from vta_stages.isa.codec import NO_REGION, Column, InstructionTable, Words, encode_table
 from vta_stages.isa.fields import instruction_fields
-from vta_stages.isa.instructions import RECORDS, AluOp, Instruction, MemoryType, Opcode
+from vta_stages.isa.instructions import RECORDS, AluOp, Instruction, Load, MemoryType, Opcode
 
 _OPCODES = {record: opcode for opcode, record in RECORDS.items()}
 
@@ -36,6 +37,7 @@ class InstructionBuffer:
         self._regions = bytearray()
         self._values = {opcode: array("q") for opcode in Opcode}
         self._compute_loads: set[int] = set()
+        self._has_pad_value = accelerator.has(Extension.PAD_VALUE)
         self._names = {
             opcode: tuple(field.name for field in fields if field.in_record)
             for opcode, fields in instruction_fields(accelerator).items()
@@ -57,8 +59,19 @@ class InstructionBuffer:
         return len(self._opcodes) - 1
 
     def append(self, instruction: Instruction, *, region: int = NO_REGION) -> int:
-        """Append an instruction given as a record."""
+        """Append an instruction given as a record.
+
+        Raises EncodingError for a value of pads that the accelerator cannot have.
+        """
         opcode = _OPCODES[type(instruction)]
+        if isinstance(instruction, Load) and instruction.pad_value and not self._has_pad_value:
+            has = ", ".join(self.accelerator.extensions) or "none"
+            raise EncodingError(
+                f"instruction {len(self)} (LOAD): pad_value is {instruction.pad_value}, which "
+                f"needs the extension {Extension.PAD_VALUE.value}, the accelerator's extensions "
+                f"are: {has}",
+                hint="compile the program for this accelerator",
+            )
         values = tuple(int(getattr(instruction, name)) for name in self._names[opcode])
         return self._append(opcode, values, instruction.tokens, region)
 
@@ -75,6 +88,7 @@ class InstructionBuffer:
         y_pad_1: int = 0,
         x_pad_0: int = 0,
         x_pad_1: int = 0,
+        pad_value: int = 0,
         tokens: int = 0,
         region: int = NO_REGION,
     ) -> int:
@@ -83,8 +97,9 @@ class InstructionBuffer:
         Sizes are in tiles of the buffer.
         """
         pads = (y_pad_0, y_pad_1, x_pad_0, x_pad_1)
-        values = (memory_type, sram_base, dram_base, y_size, x_size, x_stride, *pads)
-        if memory_type in (MemoryType.UOP, MemoryType.ACC, MemoryType.TABLE):
+        value = (pad_value,) if self._has_pad_value else ()
+        values = (memory_type, sram_base, dram_base, *value, y_size, x_size, x_stride, *pads)
+        if memory_type not in (MemoryType.INP, MemoryType.WGT):
             self._compute_loads.add(len(self))
         return self._append(Opcode.LOAD, values, tokens, region)
 
@@ -161,7 +176,7 @@ class InstructionBuffer:
         return self._tokens[index]
 
     def is_load_of_compute(self, index: int) -> bool:
-        """Return whether instruction ``index`` loads what only compute uses: UOP, ACC, TABLE."""
+        """Return whether instruction ``index`` is a LOAD of what only compute uses."""
         return index in self._compute_loads
 
     def table(self) -> InstructionTable:

@@ -33,7 +33,8 @@ class Opcode(IntEnum):
 class MemoryType(IntEnum):
     """The on-chip buffer of a LOAD or STORE. Addresses and extents count its elements.
 
-    An element of TABLE is four entries of the table, which has 256. It needs an extension.
+    TABLE and ACC8 need an extension. An element of TABLE is four entries of the table, which has
+    256. ACC8 is the buffer of ACC: its elements have a byte for each lane in DRAM.
     """
 
     UOP = 0
@@ -42,6 +43,7 @@ class MemoryType(IntEnum):
     ACC = 3
     OUT = 4
     TABLE = 5
+    ACC8 = 6
 
 
 class AluOp(IntEnum):
@@ -71,7 +73,7 @@ EXTENSIONS: Mapping[AluOp, Extension] = MappingProxyType(
 """The extension that an operation needs."""
 
 MEMORY_EXTENSIONS: Mapping[MemoryType, Extension] = MappingProxyType(
-    {MemoryType.TABLE: Extension.TABLE}
+    {MemoryType.TABLE: Extension.TABLE, MemoryType.ACC8: Extension.WIDEN}
 )
 """The extension that a LOAD to a buffer needs."""
 
@@ -80,6 +82,9 @@ SINGLE_ROW = (MemoryType.UOP, MemoryType.TABLE)
 
 REQUANTISING = frozenset([AluOp.REQUANTISE, AluOp.TABLE])
 """The operations that requantise the accumulator, with the same operands."""
+
+PAD_UNIT = 4
+"""What pads hold for a ``pad_value`` of 1."""
 
 TABLE_ENTRIES = 256
 """Entries of the table, one for each int8 value."""
@@ -157,6 +162,9 @@ class Load(MemoryInstruction):
     On chip, a row is ``x_pad_0 + x_size + x_pad_1`` elements wide, with ``y_pad_0`` rows of zeros
     before and ``y_pad_1`` after the rows. Loads of WGT, UOP and TABLE ignore the pads, loads of
     UOP and TABLE read a single row, and revision 0.0.1 ignores the pads of ACC.
+
+    Loads of ACC8 extend the sign of each lane. All lanes of pads hold ``4 * pad_value``, -128 to
+    124, which needs the extension PAD_VALUE if it is not 0.
     """
 
     memory_type: MemoryType
@@ -164,6 +172,7 @@ class Load(MemoryInstruction):
     y_pad_1: int = 0
     x_pad_0: int = 0
     x_pad_1: int = 0
+    pad_value: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,6 +348,7 @@ def element_bytes(accelerator: Accelerator, memory_type: MemoryType) -> int:
         MemoryType.ACC: accelerator.acc_bytes,
         MemoryType.OUT: accelerator.out_bytes,
         MemoryType.TABLE: _TABLE_ELEMENT_BYTES,
+        MemoryType.ACC8: accelerator.out_bytes,
     }[memory_type]
 
 
@@ -351,6 +361,7 @@ def buffer_depth(accelerator: Accelerator, memory_type: MemoryType) -> int:
         MemoryType.ACC: accelerator.acc_depth,
         MemoryType.OUT: accelerator.out_depth,
         MemoryType.TABLE: TABLE_ENTRIES // _TABLE_ELEMENT_BYTES,
+        MemoryType.ACC8: accelerator.acc_depth,
     }[memory_type]
 
 
@@ -362,4 +373,4 @@ def honours_pads(accelerator: Accelerator, memory_type: MemoryType) -> bool:
     """
     if memory_type is MemoryType.ACC:
         return accelerator.revision != "0.0.1"
-    return memory_type is MemoryType.INP
+    return memory_type in (MemoryType.INP, MemoryType.ACC8)

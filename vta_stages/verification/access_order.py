@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vta_stages.accelerator import Extension
 from vta_stages.errors import VerificationError
 from vta_stages.isa.codec import decode_uops
 from vta_stages.isa.fields import uop_fields
@@ -101,9 +102,11 @@ class AccessChecker:
             MemoryType.INP: self._inp,
             MemoryType.WGT: self._wgt,
             MemoryType.ACC: self._acc,
+            MemoryType.ACC8: self._acc,
             MemoryType.UOP: self._uop,
             MemoryType.TABLE: self._table,
         }
+        self._has_pad_value = accelerator.has(Extension.PAD_VALUE)
         self._is_chisel = accelerator.implementation == "chisel"
         self._distances = np.full(accelerator.acc_depth, _UNKNOWN, np.uint8)
         self._uop_words = np.zeros(accelerator.uop_depth, np.uint32)
@@ -178,7 +181,8 @@ class AccessChecker:
         )
 
     def _load(self, access: _Access, row: Row) -> None:
-        buffer_elements, code, sram_base, dram_base, y_size, x_size, x_stride, *_ = row
+        buffer_elements, code, sram_base, dram_base, *rest = row
+        y_size, x_size, x_stride = rest[1:4] if self._has_pad_value else rest[:3]
         memory_type = MemoryType(code)
         if memory_type in SINGLE_ROW:
             y_size = 1
@@ -192,6 +196,8 @@ class AccessChecker:
             self._dram_view(read, unit, dram_base, y_size, x_size, x_stride)[:] = access.stamp
         written = slice(sram_base, sram_base + buffer_elements)
         self._write(access, self._buffers[memory_type], written)
+        if memory_type is MemoryType.ACC8:
+            self._distances[written] = _UNKNOWN
         if memory_type is MemoryType.ACC:
             self._distances[written] = self._loaded_distances(
                 number, dram_base, y_size, x_size, x_stride

@@ -4,7 +4,7 @@ The rules:
 
 - Every instruction decodes. There is one FINISH, at the end, which waits for everything else.
 - Transfers stay within their buffer and DRAM region, and the kind of the region permits them. Only
-  loads of INP have pads.
+  loads of INP and ACC8 have pads.
 - Uops and tables are loaded from constants.
 - GEMM and ALU indices stay within the buffers, and no instruction has an acc hazard.
 - Tokens balance, and the bounded queues do not deadlock.
@@ -28,6 +28,9 @@ from vta_stages.isa.instructions import MemoryType, Module, Opcode, buffer_depth
 from vta_stages.program import Program, RegionKind
 from vta_stages.verification.access_order import AccessChecker
 from vta_stages.verification.ordering import Ordering, check_tokens, order_instructions
+
+_PADDED = (MemoryType.INP, MemoryType.ACC8)
+"""What every accelerator that can load it pads."""
 
 _WRITABLE = (RegionKind.SCRATCH, RegionKind.OUTPUT)
 
@@ -106,7 +109,7 @@ class _Verifier:
         pads = loads["y_pad_0"] | loads["y_pad_1"] | loads["x_pad_0"] | loads["x_pad_1"]
         self._first(
             positions,
-            (memory != MemoryType.INP) & (pads != 0),
+            ~np.isin(memory, _PADDED) & (pads != 0),
             lambda row: (
                 f"has pads, which some or all bitstreams ignore in loads of "
                 f"{MemoryType(memory[row]).name}, expected none"

@@ -31,19 +31,23 @@ enum class Implementation {
 enum class Extension : std::uint32_t {
   kRequantise = 1U << 0,  // an ALU operation that adds, shifts and clips
   kMultiply = 1U << 1,    // an ALU operation that multiplies
-  kTable = 1U << 2,  // a table of 256 int8 values for what an ALU operation gives the out buffer
-  kLeaky = 1U << 3,  // an ALU operation that does a leaky ReLU
-  kClear = 1U << 4,  // ALU instructions with reset, which leave zeros in acc
+  kTable = 1U << 2,     // a table of 256 int8 values for what an ALU operation gives the out buffer
+  kLeaky = 1U << 3,     // an ALU operation that does a leaky ReLU
+  kClear = 1U << 4,     // ALU instructions with reset, which leave zeros in acc
+  kWiden = 1U << 5,     // LOADs of int8 elements into acc
+  kPadValue = 1U << 6,  // LOADs with pads that hold something else than zeros
 };
 
-/// The memory types of LOAD and STORE, numbered as in the encoding. kTable needs an extension.
+/// The memory types of LOAD and STORE, numbered as in the encoding. kTable and kAcc8 need an
+/// extension; kAcc8 is the acc buffer, of which DRAM has a byte for each lane.
 enum class MemoryType : std::uint32_t {
   kUop = 0,
   kWgt = 1,
   kInp = 2,
   kAcc = 3,
   kOut = 4,
-  kTable = 5
+  kTable = 5,
+  kAcc8 = 6
 };
 
 /// Whether a LOAD of a memory type is a single row.

@@ -52,6 +52,9 @@ enum class Module : std::uint8_t { kLoad = 0, kCompute = 1, kStore = 2 };
 /// How many values Module has.
 inline constexpr std::size_t kModules = 3;
 
+/// What pads hold for a pad_value of 1.
+inline constexpr std::int32_t kPadUnit = 4;
+
 /// The two little-endian 64-bit halves of an instruction in memory.
 struct InstructionWord {
   std::uint64_t low = 0;
@@ -68,6 +71,7 @@ struct Instruction {
   std::uint32_t sram_base = 0, dram_base = 0;
   std::uint32_t y_size = 0, x_size = 0, x_stride = 0;
   std::uint32_t y_pad_0 = 0, y_pad_1 = 0, x_pad_0 = 0, x_pad_1 = 0;
+  std::int32_t pad_value = 0;  // LOAD only: all lanes of pads hold kPadUnit times as much
 
   // GEMM and ALU
   std::uint32_t reset = 0, uop_begin = 0, uop_end = 0, iter_out = 0, iter_in = 0;
@@ -128,6 +132,7 @@ class InstructionCodec {
  private:
   [[nodiscard]] bool has(Extension extension) const;
   [[nodiscard]] Status check_operation(AluOp op) const;
+  [[nodiscard]] bool has_third_type_bit() const;
   [[nodiscard]] Status check_memory(MemoryType type) const;
 
   std::array<std::vector<InstructionField>, 5> fields_;

@@ -246,6 +246,7 @@ class Checker {
         mark(table_initialised_, {i.sram_base, end}, 1);
         return {};
       case MemoryType::kAcc:
+      case MemoryType::kAcc8:
       case MemoryType::kOut:
         break;
     }

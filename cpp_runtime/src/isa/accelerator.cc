@@ -42,12 +42,14 @@ constexpr std::array<std::pair<std::string_view, Implementation>, 3> kImplementa
 
 constexpr const char* kExtensions = "extensions";
 // In the order of their names, in which the hash of a configuration has them.
-constexpr std::array<std::pair<std::string_view, Extension>, 5> kExtensionNames{{
+constexpr std::array<std::pair<std::string_view, Extension>, 7> kExtensionNames{{
     {"clear", Extension::kClear},
     {"leaky", Extension::kLeaky},
     {"multiply", Extension::kMultiply},
+    {"pad_value", Extension::kPadValue},
     {"requantise", Extension::kRequantise},
     {"table", Extension::kTable},
+    {"widen", Extension::kWiden},
 }};
 
 /// The set that a list of names describes; none if there is another name or value in it.
@@ -88,6 +90,7 @@ std::uint32_t Accelerator::element_bytes(MemoryType type) const {
       return acc_bytes();
     case MemoryType::kTable:
       return table_bytes();
+    case MemoryType::kAcc8:
     case MemoryType::kOut:
       break;
   }
@@ -105,6 +108,7 @@ std::uint32_t Accelerator::depth(MemoryType type) const {
     case MemoryType::kTable:
       return table_depth();
     case MemoryType::kAcc:
+    case MemoryType::kAcc8:
     case MemoryType::kOut:
       break;
   }
@@ -232,7 +236,9 @@ Result<Accelerator> accelerator_from_json(const nlohmann::json& object) {
   if (const auto found = object.find(kExtensions); found != object.end()) {
     const std::optional<std::uint32_t> extensions = extensions_of(*found);
     if (!extensions) {
-      return invalid("extensions: expected a list of requantise, multiply, table, leaky, clear");
+      return invalid(
+          "extensions: expected a list of requantise, multiply, table, leaky, clear, "
+          "widen, pad_value");
     }
     accelerator.extensions = *extensions;
   }

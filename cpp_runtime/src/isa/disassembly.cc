@@ -12,6 +12,7 @@ std::string memory_text(const Instruction& i) {
   if ((i.y_pad_0 | i.y_pad_1 | i.x_pad_0 | i.x_pad_1) != 0) {
     text += " pad " + number(i.y_pad_0) + "," + number(i.y_pad_1) + "," + number(i.x_pad_0) + "," +
             number(i.x_pad_1);
+    if (i.pad_value != 0) text += " of " + std::to_string(kPadUnit * i.pad_value);
   }
   return text;
 }
@@ -51,7 +52,8 @@ std::string_view to_string(Opcode opcode) {
 }
 
 std::string_view to_string(MemoryType type) {
-  constexpr std::array<std::string_view, 6> kNames{"UOP", "WGT", "INP", "ACC", "OUT", "TABLE"};
+  constexpr std::array<std::string_view, 7> kNames{"UOP", "WGT",   "INP", "ACC",
+                                                   "OUT", "TABLE", "ACC8"};
   const auto index = static_cast<std::size_t>(type);
   return index < kNames.size() ? kNames[index] : "?";
 }

@@ -43,6 +43,7 @@ constexpr std::array kAccess{
             }},
     access<&Instruction::sram_base>("sram_base"),
     access<&Instruction::dram_base>("dram_base"),
+    access<&Instruction::pad_value>("pad_value"),
     access<&Instruction::y_size>("y_size"),
     access<&Instruction::x_size>("x_size"),
     access<&Instruction::x_stride>("x_stride"),
@@ -79,6 +80,9 @@ std::uint32_t access_index(std::string_view name) {
 }
 
 std::uint64_t mask(std::uint32_t bits) { return (std::uint64_t{1} << bits) - 1; }
+
+constexpr std::uint32_t kPadValueBits = 6;  // all that the low half of a LOAD has left
+constexpr std::int32_t kMostPadValue = (1 << (kPadValueBits - 1)) - 1;
 
 }  // namespace
 
@@ -120,8 +124,8 @@ InstructionCodec::InstructionCodec(const Accelerator& accelerator)
                                 {"x_pad_0", 4},
                                 {"x_pad_1", 4}};
   std::vector<Row> load = memory;
-  if (has(Extension::kTable) && type_bits == 2)
-    load.emplace(end_of_low(load), "memory_type_high", 1);
+  if (has_third_type_bit() && type_bits == 2) load.emplace(end_of_low(load), "memory_type_high", 1);
+  if (has(Extension::kPadValue)) load.emplace(end_of_low(load), "pad_value", kPadValueBits);
   std::vector<Row> loops{{"reset", 1},
                          {"uop_bgn", uop},
                          {"uop_end", uop + 1},
@@ -190,6 +194,7 @@ Result<Instruction> InstructionCodec::decode(const InstructionWord& word) const 
     kAccess[field.member].set(instruction, high | value);
   }
   instruction.imm = static_cast<std::int16_t>(instruction.imm);
+  if (instruction.pad_value > kMostPadValue) instruction.pad_value -= 1 << kPadValueBits;
   if (rest[0] != 0 || rest[1] != 0) {
     return Status(Code::kDevice, disassemble(instruction) + ": bits outside the instruction's " +
                                      "fields are set, expected 0 (wrong encoding revision?)");
@@ -216,12 +221,29 @@ bool InstructionCodec::has(Extension extension) const {
   return (extensions_ & static_cast<std::uint32_t>(extension)) != 0;
 }
 
+bool InstructionCodec::has_third_type_bit() const {
+  return has(Extension::kTable) || has(Extension::kWiden);
+}
+
 Status InstructionCodec::check_memory(MemoryType type) const {
   const bool table = has(Extension::kTable);
-  if (type <= MemoryType::kAcc || (table && type == MemoryType::kTable)) return {};
-  return {Code::kDevice,
-          "LOAD with memory type " + std::to_string(static_cast<std::uint32_t>(type)) +
-              ", expected UOP 0, WGT 1, INP 2" + (table ? ", ACC 3 or TABLE 5" : " or ACC 3")};
+  const bool widen = has(Extension::kWiden);
+  if (type <= MemoryType::kAcc || (table && type == MemoryType::kTable) ||
+      (widen && type == MemoryType::kAcc8)) {
+    return {};
+  }
+  std::vector<MemoryType> known{MemoryType::kUop, MemoryType::kWgt, MemoryType::kInp,
+                                MemoryType::kAcc};
+  if (table) known.push_back(MemoryType::kTable);
+  if (widen) known.push_back(MemoryType::kAcc8);
+  std::string names;
+  for (const MemoryType one : known) {
+    if (one != known.front()) names += one == known.back() ? " or " : ", ";
+    names += std::string(to_string(one)) + " " + std::to_string(static_cast<std::uint32_t>(one));
+  }
+  return {Code::kDevice, "LOAD with memory type " +
+                             std::to_string(static_cast<std::uint32_t>(type)) + ", expected " +
+                             names};
 }
 
 Status InstructionCodec::check_operation(AluOp op) const {
@@ -245,6 +267,12 @@ Result<InstructionWord> InstructionCodec::encode(const Instruction& instruction)
       return Status(Code::kInvalidArgument, status.message());
     }
   }
+  if (instruction.pad_value != 0 && !has(Extension::kPadValue)) {
+    return Status(Code::kInvalidArgument,
+                  disassemble(instruction) + ": pad_value is " +
+                      std::to_string(instruction.pad_value) +
+                      ", expected 0 for an accelerator without the extension pad_value");
+  }
   std::array<std::uint64_t, 2> words{};
   for (const InstructionField& field : fields(instruction.opcode)) {
     std::uint32_t value = kAccess[field.member].get(instruction);
@@ -254,6 +282,14 @@ Result<InstructionWord> InstructionCodec::encode(const Instruction& instruction)
                       disassemble(instruction) + ": imm, expected -32768 to 32767");
       }
       value &= 0xffff;
+    }
+    if (field.name == "pad_value") {
+      if (instruction.pad_value < -kMostPadValue - 1 || instruction.pad_value > kMostPadValue) {
+        return Status(Code::kInvalidArgument, disassemble(instruction) + ": pad_value is " +
+                                                  std::to_string(instruction.pad_value) +
+                                                  ", expected -32 to 31");
+      }
+      value &= static_cast<std::uint32_t>(mask(kPadValueBits));
     }
     if (field.name == "alu_opcode" || field.name == "memory_type")
       value &= static_cast<std::uint32_t>(mask(field.bits));

@@ -27,6 +27,7 @@ void transfer(const CheckedInstruction& step, Sram& sram) {
     case MemoryType::kTable:
       return sram.load_table(i, step.dram);
     case MemoryType::kAcc:
+    case MemoryType::kAcc8:
     case MemoryType::kOut:
       return sram.load_acc(i, step.dram);
   }

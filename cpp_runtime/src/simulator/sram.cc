@@ -15,7 +15,8 @@ Sram::Sram(const Accelerator& accelerator, const GemmKernel& kernel)
       inp_(accelerator.inp_depth() * kernel.inp_bytes),
       wgt_(accelerator.wgt_depth() * kernel.wgt_bytes),
       acc_(std::size_t{accelerator.acc_depth()} * accelerator.out_bytes()),
-      out_(acc_.size()) {}
+      out_(acc_.size()),
+      inp_pad_(accelerator.inp_bytes()) {}
 
 void Sram::load_uop(const Instruction& i, const std::byte* dram) {
   for (std::uint32_t n = 0; n < i.x_size; ++n) {
@@ -26,7 +27,7 @@ void Sram::load_uop(const Instruction& i, const std::byte* dram) {
 }
 
 void Sram::load_inp(const Instruction& i, const std::byte* dram) {
-  static constexpr std::array<std::int8_t, std::size_t{256} * 256> kZero{};  // the largest element
+  std::ranges::fill(inp_pad_, static_cast<std::int8_t>(kPadUnit * i.pad_value));
   const std::uint32_t element_bytes = accelerator_.inp_bytes();
   const std::uint32_t width = i.x_pad_0 + i.x_size + i.x_pad_1;
   const std::uint32_t height = i.y_pad_0 + i.y_size + i.y_pad_1;
@@ -40,7 +41,7 @@ void Sram::load_inp(const Instruction& i, const std::byte* dram) {
       kernel_.pack_inp(accelerator_,
                        data ? reinterpret_cast<const std::int8_t*>(
                                   row + std::size_t{x - i.x_pad_0} * element_bytes)
-                            : kZero.data(),
+                            : inp_pad_.data(),
                        packed);
     }
   }
@@ -62,22 +63,26 @@ void Sram::load_wgt(const Instruction& i, const std::byte* dram) {
 void Sram::load_acc(const Instruction& i, const std::byte* dram) {
   const std::uint32_t lanes = accelerator_.out_bytes();
   std::int32_t* acc = acc_.data() + std::size_t{i.sram_base} * lanes;
-  const auto clear = [&](std::uint32_t elements) {
-    std::fill_n(acc, std::size_t{elements} * lanes, 0);
+  const std::size_t unit = accelerator_.element_bytes(i.memory_type);
+  const auto pad = [&](std::uint32_t elements) {
+    std::fill_n(acc, std::size_t{elements} * lanes, kPadUnit * i.pad_value);
     acc += std::size_t{elements} * lanes;
   };
   const std::uint32_t width = i.x_pad_0 + i.x_size + i.x_pad_1;
-  clear(i.y_pad_0 * width);
+  pad(i.y_pad_0 * width);
   for (std::uint32_t y = 0; y < i.y_size; ++y) {
-    clear(i.x_pad_0);
-    const std::size_t bytes = std::size_t{i.x_size} * accelerator_.acc_bytes();
-    if (bytes != 0) {
-      std::memcpy(acc, dram + std::size_t{y} * i.x_stride * accelerator_.acc_bytes(), bytes);
+    pad(i.x_pad_0);
+    const std::size_t bytes = std::size_t{i.x_size} * unit;
+    const std::byte* row = bytes != 0 ? dram + std::size_t{y} * i.x_stride * unit : nullptr;
+    if (bytes != 0 && i.memory_type == MemoryType::kAcc8) {
+      std::copy_n(reinterpret_cast<const std::int8_t*>(row), bytes, acc);
+    } else if (bytes != 0) {
+      std::memcpy(acc, row, bytes);
     }
     acc += std::size_t{i.x_size} * lanes;
-    clear(i.x_pad_1);
+    pad(i.x_pad_1);
   }
-  clear(i.y_pad_1 * width);
+  pad(i.y_pad_1 * width);
 }
 
 void Sram::load_table(const Instruction& i, const std::byte* dram) {

@@ -26,7 +26,7 @@ class Sram {
   void load_uop(const Instruction& instruction, const std::byte* dram);
   void load_inp(const Instruction& instruction, const std::byte* dram);
   void load_wgt(const Instruction& instruction, const std::byte* dram);
-  void load_acc(const Instruction& instruction, const std::byte* dram);
+  void load_acc(const Instruction& instruction, const std::byte* dram);  // of kAcc8, too
   void load_table(const Instruction& instruction, const std::byte* dram);
   void store_out(const Instruction& instruction, std::byte* dram) const;
 
@@ -59,6 +59,7 @@ class Sram {
   std::vector<std::int32_t> acc_;  // [depth][batch][block_out]
   std::vector<std::int8_t> out_;   // [depth][batch][block_out]
   std::array<std::int8_t, kTableEntries> table_{};
+  std::vector<std::int8_t> inp_pad_;  // an element of inp
 };
 
 }  // namespace edgepipe

@@ -58,9 +58,9 @@ TEST(Accelerator, ReadsExtensionsByName) {
   EXPECT_FALSE(accelerator->has(Extension::kMultiply));
   for (const auto& wrong : {nlohmann::json("requantise"), nlohmann::json::array({"divide"})}) {
     description["extensions"] = wrong;
-    EXPECT_THAT(
-        parse_accelerator(description.dump()).status().message(),
-        HasSubstr("extensions: expected a list of requantise, multiply, table, leaky, clear"));
+    EXPECT_THAT(parse_accelerator(description.dump()).status().message(),
+                HasSubstr("extensions: expected a list of requantise, multiply, table, leaky, "
+                          "clear, widen, pad_value"));
   }
   description["extensions"] = nlohmann::json::array({"multiply"});
   description["implementation"] = "hls";

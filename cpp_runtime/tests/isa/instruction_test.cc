@@ -114,11 +114,55 @@ TEST_P(EveryRevision, RefusesTheLoadOfATableThatTheAcceleratorLacks) {
               HasSubstr("LOAD with memory type 4, expected UOP 0, WGT 1, INP 2, ACC 3 or TABLE 5"));
 }
 
+TEST_P(EveryRevision, DecodesALoadOfInt8Accumulators) {
+  const InstructionCodec codec(
+      {.revision = GetParam(), .extensions = static_cast<std::uint32_t>(Extension::kWiden)});
+  const Instruction load{.opcode = Opcode::kLoad,
+                         .memory_type = MemoryType::kAcc8,
+                         .y_size = 2,
+                         .x_size = 64,
+                         .x_pad_1 = 3};
+  const auto word = codec.encode(load);
+  ASSERT_TRUE(word.ok()) << word.status().message();
+  EXPECT_EQ(*codec.decode(*word), load);
+  EXPECT_EQ(module_of(load), Module::kCompute);
+  const Instruction table{.opcode = Opcode::kLoad, .memory_type = MemoryType::kTable};
+  EXPECT_THAT(codec.encode(table).status().message(),
+              HasSubstr("memory type 5, expected UOP 0, WGT 1, INP 2, ACC 3 or ACC8 6"));
+}
+
+TEST_P(EveryRevision, DecodesWhatPadsHold) {
+  const InstructionCodec codec(
+      {.revision = GetParam(), .extensions = static_cast<std::uint32_t>(Extension::kPadValue)});
+  for (const std::int32_t value : {-32, -1, 0, 31}) {
+    const Instruction load{.opcode = Opcode::kLoad,
+                           .memory_type = MemoryType::kInp,
+                           .dram_base = 0xffff'ffff,
+                           .x_pad_0 = 1,
+                           .pad_value = value};
+    const auto word = codec.encode(load);
+    ASSERT_TRUE(word.ok()) << word.status().message();
+    EXPECT_EQ(*codec.decode(*word), load);
+    const InstructionCodec stock({.revision = GetParam()});
+    if (value == 0) continue;
+    EXPECT_EQ(stock.decode(*word).status().code(), Code::kDevice);
+    EXPECT_THAT(stock.encode(load).status().message(),
+                HasSubstr("expected 0 for an accelerator without the extension pad_value"));
+  }
+  EXPECT_THAT(codec.encode({.opcode = Opcode::kLoad, .pad_value = 32}).status().message(),
+              HasSubstr("pad_value is 32, expected -32 to 31"));
+}
+
 TEST(InstructionCodec, AnExtensionIsDisassembledWithItsBounds) {
   EXPECT_EQ(disassemble({.opcode = Opcode::kAlu, .alu_opcode = AluOp::kRequantise, .imm = 32640}),
             "ALU REQUANTISE vector imm 32640 uop [0,0) loops 0x0 dst +0,+0 src +0,+0");
   EXPECT_EQ(disassemble({.opcode = Opcode::kAlu, .alu_opcode = AluOp::kLeaky, .imm = 26}),
             "ALU LEAKY vector imm 26 uop [0,0) loops 0x0 dst +0,+0 src +0,+0");
+  EXPECT_THAT(disassemble({.opcode = Opcode::kLoad,
+                           .memory_type = MemoryType::kAcc8,
+                           .x_pad_0 = 1,
+                           .pad_value = -32}),
+              AllOf(HasSubstr("LOAD ACC8"), HasSubstr("pad 0,0,1,0 of -128")));
 }
 
 TEST(InstructionCodec, RefusesAValueThatDoesNotFit) {

@@ -305,6 +305,42 @@ TEST(Simulator, AnAluInstructionWithResetLeavesZerosInAcc) {
   }
 }
 
+// An addition of 0 after the LOAD writes the low bits of acc to out.
+TEST(Simulator, LoadsInt8sAndPadsIntoAcc) {
+  for (const bool padded : {false, true}) {
+    VtaProgram p({.extensions = static_cast<std::uint32_t>(Extension::kWiden) |
+                                static_cast<std::uint32_t>(Extension::kPadValue)});
+    p.fill(1);
+    for (int n = 0; n < 16; ++n) p.data.data()[1024 + n] = static_cast<std::byte>(-8 * n);
+    Instruction same = VtaProgram::alu(AluOp::kMax, -100);
+    same.push_next = std::exchange(p.instructions[VtaProgram::kStore - 1].push_next, 0);
+    p.insert(VtaProgram::kStore, same);
+    p.insert(VtaProgram::kStore, {.opcode = Opcode::kLoad,
+                                  .memory_type = MemoryType::kAcc8,
+                                  .dram_base = p.element(MemoryType::kAcc8, 1024),
+                                  .y_size = 1,
+                                  .x_size = 1,
+                                  .x_pad_0 = padded ? 1U : 0U,
+                                  .pad_value = -7});
+    const Status status = p.run();
+    ASSERT_TRUE(status.ok()) << status.message();
+    const auto found = p.output();
+    for (int n = 0; n < 16; ++n) EXPECT_EQ(found[n], padded ? -28 : std::max(-100, -8 * n));
+  }
+}
+
+TEST(Simulator, PadsOfInputsHoldWhatTheInstructionSays) {
+  VtaProgram p({.extensions = static_cast<std::uint32_t>(Extension::kPadValue)});
+  p.fill(1);
+  std::fill_n(p.int8_at(VtaProgram::kWgtOffset), 256, std::int8_t{0});
+  for (int n = 0; n < 16; ++n) p.int8_at(VtaProgram::kWgtOffset)[17 * n] = 1;
+  p.instructions[VtaProgram::kLoadInp].x_pad_0 = 1;
+  p.instructions[VtaProgram::kLoadInp].pad_value = -32;
+  const Status status = p.run();
+  ASSERT_TRUE(status.ok()) << status.message();
+  for (const std::int8_t found : p.output()) EXPECT_EQ(found, -128);
+}
+
 TEST(Alu, LeakyTakesTheLargerOfTheValueAndTheBranch) {
   constexpr std::int32_t kTenth = 2 | 8 | 1 << 4;  // 5/4 v and v/8
   const auto leaky = [](std::int32_t v, std::int32_t offset) {

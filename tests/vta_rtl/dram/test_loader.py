@@ -1,4 +1,4 @@
-"""A LOAD fills its buffer with rows of DRAM and zeros around them."""
+"""A LOAD fills its buffer with rows of DRAM and pads around them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rtl_simulation import simulate
 from vta_rtl.buffers.buffer import Buffer
 from vta_rtl.buffers.uop_buffer import UopBuffer, uops_at_once
 from vta_rtl.dram.loader import Loader
-from vta_stages.accelerator import Accelerator
+from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.isa.instruction_buffer import encode
 from vta_stages.isa.instructions import (
     MEMORY_EXTENSIONS,
@@ -65,12 +65,17 @@ def expected(accelerator: Accelerator, load: Load, dram: bytes) -> list[int]:
     )
     rows = 1 if kind in SINGLE_ROW else load.y_size
     width = x0 + load.x_size + x1
-    elements = [0] * (y0 * width)
+    lane = 32 if kind is MemoryType.ACC else 8
+    pad = int.from_bytes(
+        (4 * load.pad_value).to_bytes(lane // 8, "little", signed=True) * (8 * size // lane),
+        "little",
+    )
+    elements = [pad] * (y0 * width)
     for y in range(rows):
         begin = (load.dram_base + y * load.x_stride) * size
         data = [dram[begin + n * size :][:size] for n in range(load.x_size)]
-        elements += [0] * x0 + [int.from_bytes(d, "little") for d in data] + [0] * x1
-    return elements + [0] * (y1 * width)
+        elements += [pad] * x0 + [int.from_bytes(d, "little") for d in data] + [pad] * x1
+    return elements + [pad] * (y1 * width)
 
 
 def random_load(draw: random.Random, accelerator: Accelerator, kind: MemoryType) -> Load:
@@ -83,6 +88,7 @@ def random_load(draw: random.Random, accelerator: Accelerator, kind: MemoryType)
     return Load(
         memory_type=kind, sram_base=draw.randrange(depth - min(room, depth // 2)),
         dram_base=draw.randrange(elements), x_size=x_size, y_size=y_size, x_stride=x_stride,
+        pad_value=draw.randrange(-32, 32) if accelerator.has(Extension.PAD_VALUE) else 0,
         **{name: draw.randrange(4) for name in ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")},
     )  # fmt: skip
 
@@ -150,6 +156,17 @@ def test_random_loads_write_rows_and_pads(
         random_load(draw, accelerator, kind) for _ in range(6 if kind is MemoryType.WGT else 12)
     ]
     check_loads(accelerator, kind, loads, dram_model(bus_bytes, stall_percent=stall_percent))
+
+
+@pytest.mark.parametrize("kind", [MemoryType.INP, MemoryType.ACC, MemoryType.ACC8])
+@pytest.mark.parametrize("accelerator", [Accelerator(revision="0.0.2"), FOUR_BY_EIGHT])
+def test_pads_hold_what_the_instruction_says(accelerator: Accelerator, kind: MemoryType) -> None:
+    extensions = (Extension.PAD_VALUE.value, Extension.WIDEN.value)
+    accelerator = replace(accelerator, extensions=extensions)
+    draw = random.Random(kind)
+    loads = [random_load(draw, accelerator, kind) for _ in range(8)]
+    loads += [replace(loads[0], x_pad_0=1, pad_value=value) for value in (-32, -1, 31)]
+    check_loads(accelerator, kind, loads, dram_model(16))
 
 
 @pytest.mark.parametrize("first", range(5))

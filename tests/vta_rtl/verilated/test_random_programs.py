@@ -22,7 +22,18 @@ from random_programs.timings import ORDERS
 
 from vta_rtl.verilated.device import VerilatedDevice
 from vta_stages.isa.instruction_buffer import encode
-from vta_stages.isa.instructions import EXTENSIONS, Alu, Finish, Module, Store, Token
+from vta_stages.isa.instructions import (
+    EXTENSIONS,
+    MEMORY_EXTENSIONS,
+    Alu,
+    AluOp,
+    Finish,
+    Load,
+    MemoryType,
+    Module,
+    Store,
+    Token,
+)
 
 pytestmark = pytest.mark.sim
 
@@ -47,7 +58,9 @@ def test_every_order_leaves_the_bytes_of_the_simulator(
 
 def test_extensions_leave_the_bytes_of_the_simulator() -> None:
     machine = MACHINES["extended-0.0.1"]
-    ran = dict.fromkeys(EXTENSIONS, 0)
+    ran: dict[AluOp | MemoryType | str, int] = dict.fromkeys(
+        (*EXTENSIONS, *MEMORY_EXTENSIONS, "pads"), 0
+    )
     with machine.open(BUILD / "vta_rtl") as device:
         for seed in range(PROGRAMS):
             program = random_program(machine.accelerator, seed)
@@ -56,6 +69,9 @@ def test_extensions_leave_the_bytes_of_the_simulator() -> None:
             for each in program.instructions:
                 if isinstance(each, Alu) and each.alu_opcode in ran:
                     ran[each.alu_opcode] += 1
+                if isinstance(each, Load) and each.memory_type in ran:
+                    ran[each.memory_type] += 1
+                ran["pads"] += isinstance(each, Load) and each.pad_value != 0
     assert min(ran.values()) > PROGRAMS / 4
 
 

@@ -222,6 +222,10 @@ REQUANTISE = isa.Alu(alu_opcode=isa.AluOp.REQUANTISE, uop_bgn=1, uop_end=2, iter
 MULTIPLY = isa.Alu(alu_opcode=isa.AluOp.MULTIPLY, uop_bgn=1, uop_end=2, iter_out=3, iter_in=4)
 TABLE = isa.Alu(alu_opcode=isa.AluOp.TABLE, uop_bgn=1, uop_end=2, iter_out=3, iter_in=4, imm=5)
 LOAD_TABLE = isa.Load(memory_type=isa.MemoryType.TABLE, sram_base=5, dram_base=9, x_size=3)
+LOAD_ACC8 = isa.Load(memory_type=isa.MemoryType.ACC8, sram_base=5, dram_base=9, x_size=3, x_pad_1=2)
+LOAD_PADDED = isa.Load(
+    memory_type=isa.MemoryType.INP, sram_base=5, dram_base=9, x_size=3, x_pad_1=2, pad_value=-3
+)
 LEAKY = isa.Alu(alu_opcode=isa.AluOp.LEAKY, uop_bgn=1, uop_end=2, iter_out=3, iter_in=4,
                 imm=isa.leaky_immediate(2, 5, adds=True))  # fmt: skip
 
@@ -238,6 +242,10 @@ LEAKY = isa.Alu(alu_opcode=isa.AluOp.LEAKY, uop_bgn=1, uop_end=2, iter_out=3, it
         ("0.0.2", LOAD_TABLE, 5 << 7 | 5 << 10 | 9 << 26, 1 | 3 << 16),
         ("0.0.2", REQUANTISE, 4 | LOOPS, 4 << 44 | 0x7FFE << 48),
         ("0.0.2", MULTIPLY, 4 | LOOPS, 5 << 44),
+        ("0.0.1", LOAD_ACC8, 2 << 7 | 5 << 9 | 9 << 25 | 1 << 57, 1 | 3 << 16 | 2 << 60),
+        ("0.0.2", LOAD_ACC8, 6 << 7 | 5 << 10 | 9 << 26, 1 | 3 << 16 | 2 << 60),
+        ("0.0.1", LOAD_PADDED, 2 << 7 | 5 << 9 | 9 << 25 | 61 << 58, 1 | 3 << 16 | 2 << 60),
+        ("0.0.2", LOAD_PADDED, 2 << 7 | 5 << 10 | 9 << 26 | 61 << 58, 1 | 3 << 16 | 2 << 60),
         ("0.0.1", LEAKY, 4 | LOOPS | 1 << 63, 3 << 44 | 0x5A << 47),
         ("0.0.2", LEAKY, 4 | LOOPS, 7 << 44 | 0x5A << 48),
     ],
@@ -260,17 +268,18 @@ def test_what_upstream_has_keeps_its_bits_with_extensions(target: Accelerator) -
 
 @pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
 @pytest.mark.parametrize(
-    ("instruction", "name"),
+    ("instruction", "code", "name"),
     [
-        (REQUANTISE, "requantise"),
-        (MULTIPLY, "multiply"),
-        (TABLE, "table"),
-        (LOAD_TABLE, "table"),
-        (LEAKY, "leaky"),
+        (REQUANTISE, "REQUANTISE", "requantise"),
+        (MULTIPLY, "MULTIPLY", "multiply"),
+        (TABLE, "TABLE", "table"),
+        (LOAD_TABLE, "TABLE", "table"),
+        (LOAD_ACC8, "ACC8", "widen"),
+        (LEAKY, "LEAKY", "leaky"),
     ],
 )
 def test_an_extension_that_an_accelerator_lacks_is_refused(
-    instruction: isa.Alu | isa.Load, name: str, revision: str
+    instruction: isa.Alu | isa.Load, code: str, name: str, revision: str
 ) -> None:
     other = "requantise" if name == "multiply" else "multiply"
     able = Accelerator(revision=revision, extensions=(name,))
@@ -278,10 +287,10 @@ def test_an_extension_that_an_accelerator_lacks_is_refused(
     words = encode(able, [isa.Finish(), instruction])
     opcode = type(instruction).__name__.upper()
     message = (
-        rf"instruction 1 \({opcode}\): {name.upper()} needs the extension {name}, "
+        rf"instruction 1 \({opcode}\): {code} needs the extension {name}, "
         rf"the accelerator's extensions are: {other}$"
     )
-    if (instruction, revision) == (LOAD_TABLE, "0.0.1"):
+    if isinstance(instruction, isa.Load) and revision == "0.0.1":
         with pytest.raises(EncodingError, match="bits outside all fields are set"):
             decode(unable, words)
     else:
@@ -292,6 +301,27 @@ def test_an_extension_that_an_accelerator_lacks_is_refused(
         encode(unable, [isa.Finish(), instruction])
     with pytest.raises(EncodingError, match=r"the accelerator's extensions are: none$"):
         encode(replace(able, extensions=()), [isa.Finish(), instruction])
+
+
+@pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
+def test_a_value_of_pads_that_an_accelerator_lacks_is_refused(revision: str) -> None:
+    able = Accelerator(revision=revision, extensions=("pad_value",))
+    unable = Accelerator(revision=revision, extensions=("widen",))
+    with pytest.raises(EncodingError, match="bits outside all fields are set"):
+        decode(unable, encode(able, [LOAD_PADDED]))
+    message = (
+        r"instruction 1 \(LOAD\): pad_value is -3, which needs the extension pad_value, the "
+        r"accelerator's extensions are: widen$"
+    )
+    with pytest.raises(EncodingError, match=message) as caught:
+        encode(unable, [isa.Finish(), LOAD_PADDED])
+    assert caught.value.hint == "compile the program for this accelerator"
+
+
+def test_a_value_of_pads_that_does_not_fit_is_refused() -> None:
+    target = Accelerator(extensions=("pad_value",))
+    with pytest.raises(EncodingError, match=r"pad_value is 32, expected at most 31"):
+        encode(target, [replace(LOAD_PADDED, pad_value=32)])
 
 
 def test_the_content_of_a_table_begins_with_the_entry_of_0() -> None:

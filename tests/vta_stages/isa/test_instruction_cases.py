@@ -23,6 +23,7 @@ from vta_stages.isa.instructions import (
     MemoryType,
     Module,
     Token,
+    element_bytes,
     leaky_immediate,
     requantise_bounds,
     requantise_immediate,
@@ -100,18 +101,25 @@ class Assembler:
         return address
 
     def load(
-        self, memory_type: MemoryType, data: NDArray[np.generic], *, at: int = 0, tokens: int = 0
+        self,
+        memory_type: MemoryType,
+        data: NDArray[np.generic],
+        *,
+        at: int = 0,
+        tokens: int = 0,
+        pads: tuple[int, int, int] = (0, 0, 0),
     ) -> None:
-        """Load a whole array, one element after the other."""
-        unit = {
-            MemoryType.INP: self.target.inp_bytes,
-            MemoryType.WGT: self.target.wgt_bytes,
-            MemoryType.ACC: self.target.acc_bytes,
-        }[memory_type]
-        module = Module.COMPUTE if memory_type is MemoryType.ACC else Module.LOAD
+        """Load a whole array, one element after the other.
+
+        ``pads`` are how many are before and after them, and ``pad_value``.
+        """
+        unit = element_bytes(self.target, memory_type)
+        by_load = memory_type in (MemoryType.INP, MemoryType.WGT)
+        module = Module.LOAD if by_load else Module.COMPUTE
         self.buffer.load(
             memory_type, sram_base=at, dram_base=self.place(data, unit),
             x_size=data.nbytes // unit, tokens=tokens | self._at(module), region=DATA,
+            x_pad_0=pads[0], x_pad_1=pads[1], pad_value=pads[2],
         )  # fmt: skip
 
     def store(self, count: int, *, at: int = 0, tokens: int = 0) -> None:
@@ -408,6 +416,29 @@ def test_leaky_is_a_copy_additions_shifts_and_a_maximum(
         branch = (values + offsets) >> first
         expected = np.maximum(values + branch * adds, branch >> second)
     np.testing.assert_array_equal(case.run_int32(16), expected)
+
+
+def test_loads_of_int8_accumulators_extend_the_sign(target: Accelerator) -> None:
+    values = random_int8(22, 16, target.batch, target.block_out)
+    case = Assembler(replace(target, extensions=ALL_EXTENSIONS))
+    case.load(MemoryType.ACC8, values, pads=(1, 2, -32))
+    case.uops([[i, 0, 0] for i in range(19)])
+    pads = np.full((1, *values.shape[1:]), -128)
+    expected = np.concatenate([pads, values, pads, pads]).astype(np.int32)
+    assert np.array_equal(case.run_int32(19), expected)
+
+
+def test_pads_of_inputs_hold_what_the_instruction_says(target: Accelerator) -> None:
+    values = random_int8(23, 4, target.batch, target.block_in)
+    case = Assembler(replace(target, extensions=ALL_EXTENSIONS))
+    case.load(MemoryType.INP, values, pads=(2, 1, 31))
+    case.load(MemoryType.WGT, diagonal_weights(target, np.ones(target.block_out, np.int8)))
+    end = case.uops([[i, i, 0] for i in range(7)])
+    case.buffer.gemm(0, end, reset=True, tokens=case.compute())
+    case.buffer.gemm(0, end, tokens=case.compute())
+    case.store(7)
+    pads = np.full((1, target.batch, target.block_in), 124, np.int8)
+    assert np.array_equal(case.run(), np.concatenate([pads, pads, values, pads]))
 
 
 def test_relu(target: Accelerator) -> None:
