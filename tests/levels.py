@@ -13,5 +13,11 @@ def long(*values: object) -> object:
 
 
 def every(number: int, cases: Iterable[object]) -> list[object]:
-    """Return cases of which `make test` runs the first of each ``number``."""
-    return [case if n % number == 0 else long(case) for n, case in enumerate(cases)]
+    """Return cases of which `make test` runs the first of each ``number``.
+
+    A case of several parameters is a tuple.
+    """
+    left = ((case if isinstance(case, tuple) else (case,)) for case in cases)
+    return [
+        pytest.param(*values) if n % number == 0 else long(*values) for n, values in enumerate(left)
+    ]

@@ -146,7 +146,7 @@ def test_the_simulator_gives_the_bits_of_integer_relax(name, placement, kinds, r
 
 
 @pytest.mark.parametrize(
-    "name", ["fmnist_resnet8", "nanodet_g_coco_416", long("mobilenetv2_imagenet")]
+    "name", ["fmnist_resnet8", long("nanodet_g_coco_416"), long("mobilenetv2_imagenet")]
 )
 def test_host_kernels_give_the_bits_of_integer_relax(name, reference, bundle):
     path = bundle(name, "arm")
@@ -194,7 +194,7 @@ def test_kernels_for_boards_give_the_bits_of_integer_relax(
         ("fmnist_resnet8", 0.5),
         ("fmnist_resnet8", 0.8),
         long("mobilenetv2_imagenet", 0.5),
-        ("nanodet_g_coco_416", 0.4),
+        long("nanodet_g_coco_416", 0.4),
     ],
 )
 def test_any_cut_gives_the_same_bits(name, share, reference, bundle):

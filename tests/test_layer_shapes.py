@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from emulated_stage import run_emulated
 from layer_shapes import SHAPES, layer, picture
+from levels import every
 
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.quantize.normal_forms import write_layer
@@ -23,7 +24,7 @@ from vta_stages.isa import layout
 pytestmark = pytest.mark.sim
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", every(2, SHAPES))
 def test_four_ways_to_run_a_layer_give_the_same_bits(shape, architecture, tmp_path):
     tested = layer(shape)
     source = tested.input

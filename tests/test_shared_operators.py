@@ -151,6 +151,7 @@ def test_an_unknown_operator_cannot_be_shared(network: Path) -> None:
 
 
 @pytest.mark.models
+@pytest.mark.networks
 def test_a_real_network_gives_the_golden_bits(tmp_path: Path) -> None:
     """The golden output is that of the network without shared operators, on stock TVM."""
     start = "PartitionedCall_onnx_tf_prefix_"

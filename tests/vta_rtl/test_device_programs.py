@@ -71,8 +71,11 @@ def placed(program: Program, contents: dict[str, bytes]) -> tuple[dict[str, int]
 @pytest.mark.sim
 @pytest.mark.parametrize(
     ("a", "shared_port"),
-    [(ACCELERATOR, False), (ACCELERATOR, True), (RECTANGULAR, False)],
-    ids=["a port each", "one port", "1x16x8"],
+    [
+        pytest.param(ACCELERATOR, False, id="a port each", marks=pytest.mark.networks),
+        pytest.param(ACCELERATOR, True, id="one port"),
+        pytest.param(RECTANGULAR, False, id="1x16x8"),
+    ],
 )
 def test_two_convolutions_give_their_reference(a: Accelerator, shared_port: bool) -> None:
     draw = np.random.default_rng(20)

@@ -88,6 +88,7 @@ def test_exact_times_give_exact_costs(accelerator: Accelerator, costs: CostModel
     assert abs(fit.error(fit.worst)) < 1e-9
 
 
+@pytest.mark.networks
 def test_the_costs_of_an_accelerator_whose_rows_wait_together_are_found() -> None:
     programs = probe_programs(CHISEL.accelerator, CostModel())
     fit = fit_costs(programs, times(programs, CHISEL.timing), kept(CHISEL.timing))

@@ -33,9 +33,7 @@ def compiled(path, folder, arches):
     return network, {network.input_name: frames[2]}
 
 
-@pytest.mark.parametrize(
-    "name", [RESNET, pytest.param(NANODET, marks=pytest.mark.slow), long(MOBILENET)]
-)
+@pytest.mark.parametrize("name", [RESNET, long(NANODET), long(MOBILENET)])
 def test_a_network_gives_the_bits_of_stock_tvm(name, variant, model_path, tmp_path):
     network, frame = compiled(model_path(name), tmp_path, ("x86_64",))
     expected = run_module(network.module, frame)

@@ -5,8 +5,9 @@ import hypothesis
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+from levels import every
 
-from edgepipe.codegen.arm import tensor_ir
+from edgepipe.codegen.arm import targets, tensor_ir
 from edgepipe.codegen.arm.stage import compile_arm_stage
 from edgepipe.runtime.arm_stage import ArmStage
 from edgepipe.tvm_adapter import run_module
@@ -25,7 +26,16 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("kind", LAYERS)
+*_OTHERS, _COMMON = targets.X86_64.variants
+CASES = [
+    *((kind, _COMMON) for kind in LAYERS),
+    *every(3, [(kind, variant) for variant in _OTHERS for kind in LAYERS]),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "variant"), CASES, indirect=["variant"], ids=lambda v: getattr(v, "name", v)
+)
 def test_an_operator_gives_the_bits_of_stock_tvm(kind, variant, monkeypatch, tmp_path_factory):
     monkeypatch.setattr(tensor_ir, "LEAST_SHARED", 0)  # kernels share loops of any size
 

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import small_networks
+from levels import long
 
 from edgepipe import boards
 from edgepipe.frontend.network import load_network
@@ -21,7 +22,7 @@ from edgepipe.tvm_adapter import CompiledModule
 pytestmark = pytest.mark.sim
 
 
-@pytest.mark.parametrize("make", [small_networks.silu_block, small_networks.squeeze_excite])
+@pytest.mark.parametrize("make", [long(small_networks.silu_block), small_networks.squeeze_excite])
 def test_every_placement_and_cut_gives_the_bits_of_integer_relax(
     make: Callable[[], onnx.ModelProto], tmp_path: Path
 ) -> None:

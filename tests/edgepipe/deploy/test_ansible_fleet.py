@@ -51,6 +51,7 @@ def test_a_golden_run_that_fails_ends_the_roll_out_at_the_first_board(fleet, boa
     assert releases(boards) == [1, 1, 1]
 
 
+@pytest.mark.systems
 def test_a_rollback_makes_the_release_before_current(fleet, boards, make_bundle):
     for kernels in (b"1", b"2"):
         fleet.play("edgepipe.fleet.rollout", edgepipe_bundle=make_bundle(kernels=kernels))

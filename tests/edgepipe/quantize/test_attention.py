@@ -12,7 +12,8 @@ import pytest
 from attention_blocks import BLOCKS
 from emulated_stage import run_emulated
 from exported_networks.exact import build_exactly, frames, options
-from levels import every
+from levels import every as every_one_of
+from levels import long
 from ordinary_operators import HEIGHT, WIDTH, Parts
 from small_networks import Builder
 from test_float_islands import float_islands
@@ -117,7 +118,7 @@ def test_a_result_of_almost_nothing_keeps_its_sums_in_64_bits() -> None:
     np.testing.assert_array_equal(run_module(made, given)["y"], 127)
 
 
-@pytest.mark.parametrize("name", every(3, BLOCKS))
+@pytest.mark.parametrize("name", every_one_of(5, BLOCKS))
 def test_nothing_in_a_block_with_attention_is_float(name: str, tmp_path: Path) -> None:
     network = loaded(name, tmp_path)
     made = quantised(network)
@@ -214,7 +215,7 @@ def test_a_constant_is_as_a_tensor_of_its_rounded_values(name: str) -> None:
     assert np.abs(found - expected).max() < lost + 0.501 * found_step
 
 
-@pytest.mark.parametrize("name", ["position_sensitive", "with_positions"])
+@pytest.mark.parametrize("name", ["with_positions", long("position_sensitive")])
 def test_a_block_with_attention_is_built_exactly(name: str, tmp_path: Path) -> None:
     loaded(name, tmp_path)
     build_exactly(options(tmp_path, tmp_path / "net.onnx", HEIGHT, WIDTH))
@@ -243,6 +244,7 @@ def outputs(made: QuantizedNetwork) -> dict[str, np.ndarray]:
     return run_module(made.module, {made.input_name: FRAMES[0]})
 
 
+@pytest.mark.networks
 def test_kernels_have_the_bits_of_integer_relax(every: QuantizedNetwork, tmp_path: Path) -> None:
     compile_arm_stage(every.module, arches=("x86_64",)).write(tmp_path / "stage")
     with ArmStage(tmp_path / "stage", threads=2) as stage:

@@ -154,8 +154,12 @@ def test_other_layers_keep_their_steps_around_a_region(
 
 @pytest.mark.parametrize(
     ("make", "layer"),
-    [(small_networks.projected, "block_out"), (small_networks.reluctant, "second")],
-    ids=["projection", "float neighbours"],
+    [
+        pytest.param(small_networks.projected, "block_out", id="projection"),
+        pytest.param(
+            small_networks.reluctant, "second", id="float neighbours", marks=pytest.mark.networks
+        ),
+    ],
 )
 def test_a_layer_between_int8_and_float_layers_has_one_definition(
     make: Callable[[], onnx.ModelProto], layer: str, tmp_path: Path

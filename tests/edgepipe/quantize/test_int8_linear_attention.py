@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 from emulated_stage import run_emulated
 from exported_networks.exact import build_exactly, frames, options
+from levels import every, long
 from linear_attention_blocks import BLOCKS
 from ordinary_operators import HEIGHT, WIDTH, Maker, Parts, network
 from small_networks import Builder
@@ -203,7 +204,7 @@ def likeness(given: Network, made: QuantizedNetwork) -> float:
     return float(np.corrcoef(np.ravel(found), np.ravel(expected))[0, 1])
 
 
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("name", every(3, BLOCKS))
 def test_nothing_in_a_block_is_float_and_nothing_is_lost_by_that(name: str, tmp_path: Path) -> None:
     given = loaded(tmp_path, BLOCKS[name])
     made, layer = quantised(given), attention_of(given)
@@ -242,7 +243,7 @@ def test_boards_have_the_bits_of_integer_relax(architecture: str, tmp_path: Path
         assert found[name].tobytes() == value.tobytes(), name
 
 
-@pytest.mark.parametrize("operator", ["efficientvit", "largest"])
+@pytest.mark.parametrize("operator", [long("efficientvit"), "largest"])
 def test_kernels_have_the_bits_of_integer_relax(operator: str, tmp_path: Path) -> None:
     if operator == "largest":
         given = values(tokens=300, signed=True)

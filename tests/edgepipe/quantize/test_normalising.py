@@ -256,6 +256,7 @@ def test_a_normalised_network_has_no_float_operator_inside(made: QuantizedNetwor
     assert made.reasons["layer"] == "values are normalised on arm"
 
 
+@pytest.mark.networks
 def test_the_kernels_have_the_bits_of_integer_relax(made: QuantizedNetwork, tmp_path: Path) -> None:
     compile_arm_stage(made.module, arches=("x86_64",)).write(tmp_path)
     with ArmStage(tmp_path) as stage:
@@ -294,6 +295,7 @@ def test_a_normalisation_in_int16_is_float_between_int16_tensors(
     )
 
 
+@pytest.mark.networks
 def test_a_network_with_normalisations_in_int16_is_near_to_float(
     network: Network, made: QuantizedNetwork, tmp_path: Path
 ) -> None:

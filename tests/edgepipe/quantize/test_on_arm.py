@@ -216,6 +216,7 @@ def outputs(made: QuantizedNetwork) -> dict[str, np.ndarray]:
     return run_module(made.module, {made.input_name: FRAMES[0]})
 
 
+@pytest.mark.networks
 def test_kernels_have_the_bits_of_integer_relax(every: QuantizedNetwork, tmp_path: Path) -> None:
     compile_arm_stage(every.module, arches=("x86_64",)).write(tmp_path / "stage")
     with ArmStage(tmp_path / "stage", threads=2) as stage:

@@ -37,7 +37,7 @@ from vta_stages.isa.instructions import (
 
 pytestmark = pytest.mark.sim
 
-PROGRAMS = 30
+PROGRAMS = 20
 """For each encoding revision."""
 ON_EACH_MACHINE = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 
