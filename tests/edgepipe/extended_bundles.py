@@ -41,8 +41,12 @@ def built(model: onnx.ModelProto, board: Board, folder: Path) -> Path:
     return output
 
 
-def count_vta_stages(bundle: Path) -> int:
-    return [stage.kind for stage in storage.read_manifest(bundle).stages].count("vta")
+def check_one_vta_stage(bundle: Path, *on_arm: str) -> None:
+    """Check that ARM has only the picture, the first convolution ``on_arm``, and the decoding."""
+    manifest = storage.read_manifest(bundle)
+    assert [stage.kind for stage in manifest.stages].count("vta") == 1
+    found = {p.operator for p in manifest.placement if p.device == "arm"}
+    assert found == {"image.int8", *on_arm, *manifest.outputs}
 
 
 def reasons(bundle: Path) -> dict[str, str]:
