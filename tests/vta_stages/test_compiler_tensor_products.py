@@ -19,6 +19,7 @@ from vta_stages.isa.instructions import AluOp, Opcode
 from vta_stages.layers.inputs import layer_inputs
 from vta_stages.layers.records import Layer, Product, Table, TensorSpec, Term
 from vta_stages.program import Program
+from vta_stages.timing.rtl_costs import rtl_costs, time_on_rtl
 
 EXTENDED = Accelerator(acc_hazard_steps=1, extensions=ALL_EXTENSIONS)
 ALONE = Accelerator(revision="0.0.2", extensions=("multiply",))
@@ -200,3 +201,18 @@ def test_with_requantise_a_product_takes_two_passes() -> None:
     layer = product(tensor("x", 20, 7, 5), tensor("y", 20, 7, 5))
     program = compile_program(EXTENDED, [layer], ["x", "y"], ["p.out"])
     assert set(operations(program)) == {AluOp.MULTIPLY, AluOp.REQUANTISE}
+
+
+@pytest.mark.parametrize("accelerator", [EXTENDED, THIRTYTWO_BY_SIXTEEN], ids=name_of)
+def test_a_gate_for_each_channel_takes_two_cycles_less_than_a_map(
+    accelerator: Accelerator,
+) -> None:
+    """It is copied to an accumulator for each channel block, not to one for each pixel."""
+    picture, cycles = tensor("x", 64, 56, 56), []
+    for other in (tensor("y", 64, 1, 1), tensor("y", 64, 56, 56)):
+        layer = product(picture, other)
+        cost = rtl_costs(accelerator)
+        program = compile_program(accelerator, [layer], ["x", "y"], ["p.out"], cost=cost)
+        cycles.append(time_on_rtl(program, cost).cycles / (4 * 56 * 56))
+    assert cycles[0] < 3.6
+    assert 1.9 < cycles[1] - cycles[0] < 2.5

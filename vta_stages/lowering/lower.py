@@ -155,7 +155,7 @@ def _largest_part(source: int, rows: int, cols: int) -> list[Step]:
         steps += [
             Reset(Accumulator.TEMP),
             Accumulate(source, Accumulator.TEMP, divmod(part, cols)),
-            Combine(AluOp.MAX, Accumulator.MAIN),
+            Combine(AluOp.MAX, Accumulator.MAIN, Accumulator.TEMP),
         ]
     return steps
 

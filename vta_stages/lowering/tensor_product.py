@@ -5,7 +5,9 @@ TEMP, with factors whose product is the layer's:
 
     acc = x * y * 1552      MAIN = x * 16;  TEMP = y * 97;  MAIN *= TEMP
 
-A tensor that is broadcast is copied to each of the output's pixels or channels.
+A tensor that is broadcast is copied to each of the output's pixels or channels. One that has a
+single pixel, as a gate for each channel has, is copied once for each tile: all its pixels are
+multiplied with the same accumulators.
 """
 
 from __future__ import annotations
@@ -52,15 +54,19 @@ def multiply(
     largest = 128 * 128 * np.abs(power * mantissa)
     builder.widen(-largest, largest)
     main, temp = Accumulator.MAIN, Accumulator.TEMP
+    first, second = layer.first, layer.second
+    if _is_pixel(first):
+        first, second = second, first
+    other = Accumulator.CHANNELS if _is_pixel(second) else temp
     sources = [
-        copied_operand(layer.first, layer.output, power, block),
-        copied_operand(layer.second, layer.output, mantissa, block),
+        copied_operand(first, layer.output, power, block),
+        copied_operand(second, layer.output, mantissa, block),
     ]
     steps: list[Step] = [
         Accumulate(0, main),
-        Reset(temp),
-        Accumulate(1, temp),
-        Combine(AluOp.MULTIPLY, main),
+        Reset(other),
+        Accumulate(1, other),
+        Combine(AluOp.MULTIPLY, main, other),
     ]
     # Terms below a shift have an accumulator of their own, because it moves everything.
     has_shift = any(not isinstance(step, Accumulate) for step in term_steps)
@@ -72,7 +78,7 @@ def multiply(
         else:
             assert isinstance(step, Immediate | Vector)
             steps.append(replace(step, target=target))
-    steps += [Combine(AluOp.ADD, main)] if has_shift else []
+    steps += [Combine(AluOp.ADD, main, temp)] if has_shift else []
     return sources + term_sources, steps
 
 
@@ -97,6 +103,10 @@ def _split_factors(layer: Product) -> tuple[FactorArray, FactorArray]:
         )
     shift = possible.argmax(axis=0)
     return 1 << shift, factors >> shift
+
+
+def _is_pixel(tensor: TensorSpec) -> bool:
+    return tensor.height == tensor.width == 1
 
 
 def copied_operand(
