@@ -33,6 +33,7 @@ from edgepipe.partition.wishes import Wishes
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize import float_layers
 from edgepipe.quantize.int16 import names as int16_names
+from edgepipe.quantize.options import needs_one_table
 from edgepipe.rehearsal import Rehearsal, rehearse, unbuildable
 from edgepipe.sharing import Task, arrange_shared
 
@@ -226,6 +227,7 @@ def _forecast(options: ForecastOptions, notes: _Notes) -> Forecast:
         described=options.description,
         float_layers=options.float_layers,
         int16_layers=options.int16_layers,
+        one_table=needs_one_table(options.board.accelerator),
     )
     quantized = rehearsed.quantized
     wishes = Wishes(

@@ -50,7 +50,7 @@ from edgepipe.partition.wishes import Wishes
 from edgepipe.picture_size import MOST_PIXELS
 from edgepipe.progress import Progress, Silent
 from edgepipe.quantize import float_islands, scheme_file
-from edgepipe.quantize.options import require_seed
+from edgepipe.quantize.options import needs_one_table, require_seed
 from edgepipe.quantize.quantizer import QuantizedNetwork, QuantizeOptions, quantize
 from edgepipe.quantize.scheme import Scheme
 from edgepipe.sharing import Task, arrange_shared
@@ -364,6 +364,7 @@ def quantized_network(
             int16_layers=options.int16_layers,
             rounding=options.rounding or "nearest",
             seed=options.seed or 0,
+            one_table=needs_one_table(options.board.accelerator),
         ),
         scheme,
     )

@@ -59,12 +59,13 @@ def rehearse(
     described: Path | None = None,
     float_layers: tuple[str, ...] = (),
     int16_layers: tuple[str, ...] = (),
+    one_table: bool = False,
 ) -> Rehearsal:
     """Read a network and quantise it with made-up pictures.
 
-    ``described`` is its description, by default the file next to it, or else a draft. Raises
-    FrontendError for files that cannot be read, QuantizeError for unknown layers, and
-    ``UnbuildableError`` for a network that would not build.
+    ``described`` is its description, by default the file next to it, or else a draft. ``one_table``
+    is that of ``QuantizeOptions``. Raises FrontendError for files that cannot be read,
+    QuantizeError for unknown layers, and ``UnbuildableError`` for a network that would not build.
     """
     onnx_model = read_model(model)
     found, where, guesses = _description(model, described)
@@ -82,7 +83,12 @@ def rehearse(
             network,
             made_up_frames(pre),
             pre,
-            QuantizeOptions(frames=FRAMES, float_layers=float_layers, int16_layers=int16_layers),
+            QuantizeOptions(
+                frames=FRAMES,
+                float_layers=float_layers,
+                int16_layers=int16_layers,
+                one_table=one_table,
+            ),
         )
     for notice in quantized.notices:
         progress.notice(notice)

@@ -18,7 +18,7 @@ from edgepipe.frontend.network import Network, load_network
 from edgepipe.frontend.preprocess import Frame
 from edgepipe.picture_size import MOST_PIXELS
 from edgepipe.quantize import scheme_file
-from edgepipe.quantize.options import QuantizeOptions
+from edgepipe.quantize.options import QuantizeOptions, needs_one_table
 from edgepipe.quantize.quantizer import QuantizedNetwork, quantize
 from edgepipe.tvm_adapter import run_module
 
@@ -88,6 +88,7 @@ def load_pair(bundle: Path, origin: Origin) -> NetworkPair:
         int16_layers=origin.int16_layers,
         rounding=origin.rounding or "nearest",
         seed=manifest.seed,
+        one_table=needs_one_table(manifest.accelerator),
     )
     quantized = quantize(network, frames, preprocess, options, scheme)
     _require_same(bundle, manifest, origin, quantized)

@@ -21,6 +21,7 @@ from edgepipe.cli.console import ConsoleProgress, print_line
 from edgepipe.cli.rpc_command import server_of
 from edgepipe.errors import BoardError
 from edgepipe.partition.measured.cost_file import CostFile, Entry, without_failures
+from edgepipe.quantize.options import needs_one_table
 from edgepipe.rehearsal import rehearse
 from edgepipe.report.table import format_table
 from edgepipe.rpc.place import Place
@@ -35,7 +36,12 @@ def measure_network(options: argparse.Namespace) -> int:
     if options.retry:
         costs = without_failures(costs)
     progress = ConsoleProgress()
-    found = rehearse(options.network, progress, described=options.description)
+    found = rehearse(
+        options.network,
+        progress,
+        described=options.description,
+        one_table=needs_one_table(board.accelerator),
+    )
     network = MeasuredNetwork(
         quantized=found.quantized,
         check=recipe.vta_check(found.quantized, found.network, board),

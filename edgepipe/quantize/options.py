@@ -10,6 +10,7 @@ from edgepipe.names import suggest
 from edgepipe.quantize.leaky import MAX_STEPS
 from edgepipe.quantize.rounding import RULES as ROUNDINGS
 from edgepipe.quantize.thresholds import RULES
+from vta_stages.accelerator import Accelerator, Extension
 
 MOST_SEED = 2**31 - 1
 
@@ -49,7 +50,9 @@ class QuantizeOptions:
     floating point on ARM, ``int16_layers`` in int16 there; ``rounding`` names the rule by which
     weights are rounded (see ``rounding.RULES``). ``seed`` decides what is drawn at random: the
     places of the calibration frames at which reconstruction samples what a layer reads. ``layers``
-    have choices of their own, by name.
+    have choices of their own, by name. ``one_table`` says that functions between int8 operators
+    have one table for all channels, as an accelerator needs that looks values up, and not a row
+    for each channel.
     """
 
     threshold: str = "weighted-mse"
@@ -62,6 +65,7 @@ class QuantizeOptions:
     rounding: str = "nearest"
     seed: int = 0
     layers: Mapping[str, LayerOptions] = field(default_factory=dict)
+    one_table: bool = False
 
     def __post_init__(self) -> None:
         _check_choices(self.threshold, self.equalise, self.rounding)
@@ -98,6 +102,11 @@ class QuantizeOptions:
         layers = {name: replace(layer, rounding=None) for name, layer in self.layers.items()}
         layers = {name: layer for name, layer in layers.items() if layer.choices}
         return replace(self, rounding=rounding, layers=layers)
+
+
+def needs_one_table(accelerator: Accelerator) -> bool:
+    """Return whether functions should have ``one_table``: then the accelerator can look them up."""
+    return accelerator.has(Extension.TABLE)
 
 
 def require_seed(seed: int) -> None:

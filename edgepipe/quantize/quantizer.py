@@ -89,7 +89,8 @@ def quantize(
 
     Given ranges of a network that was quantised already count in place of those. With a ``scheme``,
     its ranges and options count, and frames are read only if its rounding needs them; the layers
-    that stay float or become int16 are those of the scheme and those of ``options``. Raises
+    that stay float or become int16 are those of the scheme and those of ``options``, which also say
+    whether functions have one table. Raises
     ``QuantizeError`` if there are no frames, if frames, preprocess, scheme or layers do not fit the
     network, or if a tensor's range is not finite.
     """
@@ -100,6 +101,7 @@ def quantize(
             given,
             float_layers=tuple(dict.fromkeys((*given.float_layers, *options.float_layers))),
             int16_layers=tuple(dict.fromkeys((*given.int16_layers, *options.int16_layers))),
+            one_table=given.one_table or options.one_table,
         )
     in_int8 = understand(network)
     stay_float = float_layers.requested(options.float_layers)

@@ -351,12 +351,14 @@ class Ranges:
         """Return the steps and the zero point for a function's results ``values``.
 
         ``values`` is float64[rows, entries]. Channels whose readers allow it have steps of their
-        own.
+        own, unless they share a table.
         """
         channels = self._graph.channels(tensor)
         if tensor in self.fixed:
             return Target(step=np.full(channels, self.fixed[tensor]), is_fixed=True)
         covered = self.covered_by(tensor, values)
+        if self._options.one_table:
+            covered = covered.max(keepdims=True)
         low, high = self._extents(tensor, values, covered)
         zero = _best_zero(low, high) if tensor in self._may_have_zero else 0
         step = covered / 127 if zero == 0 else _steps(low, high, zero)
@@ -410,11 +412,17 @@ class Ranges:
                 assert isinstance(user, PickNode)
                 part = list(user.channels)
                 result[part] = min(whole, max(float(found.magnitude[part].max()), TINY))
-        elif _is_absorbed(tensor, users):
+        elif _is_absorbed(tensor, users) and not self._has_one_table(users):
             own = np.clip(found.magnitude, whole * LEAST_SHARE, whole)
             strength = self._options.of(tensor).equalise if is_equalised(tensor, users) else 1.0
             result = whole ** (1 - strength) * own**strength
         return result
+
+    def _has_one_table(self, users: Sequence[Node]) -> bool:
+        """Return whether a reader looks all channels up in one table, so they share a step."""
+        return self._options.one_table and any(
+            isinstance(user, TableNode) and reads_int8(self._users, user.name) for user in users
+        )
 
     def covered_by(self, tensor: str, values: Float) -> Float:
         """Return the magnitude that a function's result has to cover.

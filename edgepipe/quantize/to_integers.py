@@ -508,10 +508,13 @@ class _Lowering:
             self._copy_all(node)
             return
         source = self._ints[node.input]
+        shape = self._graph.shapes[node.name]
+        stays_int8 = picture_shape(shape) is not None and reads_int8(self._users, node.name)
+        if stays_int8 and self._options.one_table:
+            source = self._even_form(node.input)
         scale = source.scale[:1] if source.is_uniform else source.scale
         values = evaluate(node.bindings, node.input, np.arange(-128, 128) * scale[:, None])
-        shape = self._graph.shapes[node.name]
-        if picture_shape(shape) is None or not reads_int8(self._users, node.name):
+        if not stays_int8:
             name = node.name if source.shape == shape else f"{node.name}.nchw"
             table = values.astype(np.float32)
             self.operations.append(Lookup(name=name, tensor=source.name, table=table))

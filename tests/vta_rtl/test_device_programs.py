@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -14,9 +15,9 @@ from rtl_simulation import simulate
 from vta_rtl.device import VtaDevice
 from vta_stages.accelerator import Accelerator
 from vta_stages.compiler import compile_program
-from vta_stages.isa.instructions import INSTRUCTION_BYTES
+from vta_stages.isa.instructions import INSTRUCTION_BYTES, AluOp, Opcode
 from vta_stages.isa.layout import activation_shape, pack_activation, unpack_activation
-from vta_stages.layers.records import Conv, Epilogue, TensorSpec
+from vta_stages.layers.records import Conv, Epilogue, Layer, Product, TensorSpec
 from vta_stages.layers.reference import run_layers
 from vta_stages.program import Program
 
@@ -56,6 +57,24 @@ def conv(draw: np.random.Generator, name: str, source: TensorSpec, stride: int) 
     )
 
 
+def product(draw: np.random.Generator, name: str, first: TensorSpec, second: TensorSpec) -> Product:
+    """Return a product of two tensors, which ``first`` is broadcast for."""
+    channels = second.channels
+    return Product(
+        name=name,
+        first=first,
+        second=second,
+        output=replace(second, name=f"{name}.out"),
+        factor=draw.integers(-127, 128, channels).astype(np.int32),
+        epilogue=Epilogue(
+            bias=draw.integers(-4000, 4000, channels).astype(np.int32),
+            shift=np.full(channels, 12, np.int32),
+            low=-128,
+            high=127,
+        ),
+    )
+
+
 def placed(program: Program, contents: dict[str, bytes]) -> tuple[dict[str, int], np.ndarray]:
     """Return the regions' addresses and uint8 DRAM with contents and, at its end, instructions."""
     sizes = [-(-region.bytes // 4096) * 4096 for region in program.regions]
@@ -68,28 +87,23 @@ def placed(program: Program, contents: dict[str, bytes]) -> tuple[dict[str, int]
     return bases, dram
 
 
-@pytest.mark.sim
-@pytest.mark.parametrize(
-    ("a", "shared_port"),
-    [
-        pytest.param(ACCELERATOR, False, id="a port each", marks=pytest.mark.networks),
-        pytest.param(ACCELERATOR, True, id="one port"),
-        pytest.param(RECTANGULAR, False, id="1x16x8"),
-    ],
-)
-def test_two_convolutions_give_their_reference(a: Accelerator, shared_port: bool) -> None:
-    draw = np.random.default_rng(20)
-    picture = TensorSpec(name="picture", channels=16, height=10, width=10)
-    first = conv(draw, "first", picture, 1)
-    layers = [first, conv(draw, "second", first.output, 2)]
-    tensor = draw.integers(-128, 128, (16, 10, 10)).astype(np.int8)
-    expected = run_layers(layers, {"picture": tensor})["second.out"]
+def check_on_hardware(
+    a: Accelerator,
+    layers: Sequence[Layer],
+    picture: TensorSpec,
+    *,
+    shared_port: bool = False,
+) -> Program:
+    """Compile layers, run them in Amaranth's simulator and compare the last output's bits."""
+    draw = np.random.default_rng(21)
+    tensor = draw.integers(-128, 128, (picture.channels, picture.height, picture.width), np.int8)
+    spec = layers[-1].output
+    expected = run_layers(layers, {picture.name: tensor})[spec.name]
 
-    program = compile_program(a, layers, ["picture"], ["second.out"])
-    assert len(program.instructions) > 10 * a.command_queue_depth
+    program = compile_program(a, layers, [picture.name], [spec.name])
     (consts,) = (region.name for region in program.regions if region.kind == "const")
     packed = pack_activation(a, tensor[None]).tobytes()
-    bases, dram = placed(program, {consts: program.consts, "picture": packed})
+    bases, dram = placed(program, {consts: program.consts, picture.name: packed})
 
     device = VtaDevice(a, bus_bytes=8)
     model = DramModel(contents=dram, bus_bytes=8, latency_cycles=30, stall_percent=10)
@@ -114,7 +128,41 @@ def test_two_convolutions_give_their_reference(a: Accelerator, shared_port: bool
     masters = [*(model.reads_of(*some) for some in groups), model.writes_of(device.store_bus)]
     simulate(device, run, background=masters)
 
-    spec = layers[-1].output
     shape = activation_shape(a, spec.channels, spec.height, spec.width)
     found = dram[bases[spec.name] :][: int(np.prod(shape))].view(np.int8).reshape(shape)
     np.testing.assert_array_equal(unpack_activation(a, found, spec.channels)[0], expected)
+    return program
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(
+    ("a", "shared_port"),
+    [
+        pytest.param(ACCELERATOR, False, id="a port each", marks=pytest.mark.networks),
+        pytest.param(ACCELERATOR, True, id="one port"),
+        pytest.param(RECTANGULAR, False, id="1x16x8"),
+    ],
+)
+def test_two_convolutions_give_their_reference(a: Accelerator, shared_port: bool) -> None:
+    draw = np.random.default_rng(20)
+    picture = TensorSpec(name="picture", channels=16, height=10, width=10)
+    first = conv(draw, "first", picture, 1)
+    layers = [first, conv(draw, "second", first.output, 2)]
+    program = check_on_hardware(a, layers, picture, shared_port=shared_port)
+    assert len(program.instructions) > 10 * a.command_queue_depth
+
+
+@pytest.mark.sim
+def test_gates_give_their_reference() -> None:
+    """A picture times its own convolution, and that times a value for each channel."""
+    extensions = ("multiply", "requantise")
+    a = replace(RECTANGULAR, revision="0.0.1", acc_hazard_steps=1, extensions=extensions)
+    draw = np.random.default_rng(22)
+    picture = TensorSpec(name="picture", channels=16, height=5, width=5)
+    first = conv(draw, "first", picture, 1)
+    gated = product(draw, "gated", picture, first.output)
+    one = conv(draw, "one", gated.output, 5)
+    layers = [first, gated, one, product(draw, "scaled", one.output, gated.output)]
+    program = check_on_hardware(a, layers, picture)
+    codes = program.table.columns[Opcode.ALU]["alu_opcode"].tolist()
+    assert {AluOp.MULTIPLY, AluOp.REQUANTISE} == set(codes)

@@ -103,8 +103,10 @@ class KernelEmitter:
 
     def _touched(self, tile: Tile, slot: int, *targets: Accumulator) -> list[Extent]:
         """Return the accumulator entries of a tile; the out buffer holds their low 8 bits."""
-        entries = tile.area.pixels * tile.count
-        return [Extent(MemoryType.OUT, self._base(target, slot), entries) for target in targets]
+        return [
+            Extent(MemoryType.OUT, self._base(target, slot), _pixels(tile, target) * tile.count)
+            for target in targets
+        ]
 
     def _emit_tile(self, tile: Tile, slot: int) -> None:
         pending: list[VectorStep] = []
@@ -153,7 +155,7 @@ class KernelEmitter:
         self, step: VectorStep, tile: Tile, slot: int, *, clears: bool = False
     ) -> None:
         """Apply a step to all entries of a tile: uops cover a run of pixels, the loops the rest."""
-        pixels = tile.area.pixels
+        pixels = _pixels(tile, step.target)
         piece = _piece(pixels)
         unrolled = tile.count if pixels < SHORT_PIXELS else 1
         block, pixel = (g.ravel() for g in np.mgrid[:unrolled, :piece])
@@ -172,8 +174,9 @@ class KernelEmitter:
             src = self._vector_base(step.vector, tile) + block
             src_factors = (moving[0], 0)
         elif isinstance(step, Combine):
-            src = self._base(Accumulator(1 - step.target), slot) + offset
-            src_factors = dst_factors
+            of_channels = step.source is Accumulator.CHANNELS
+            src = self._base(step.source, slot) + (block if of_channels else offset)
+            src_factors = (moving[0], 0) if of_channels else dst_factors
         if isinstance(step, Reset):
             self._builder.clear(dst, src, loops=loops, dst_factors=dst_factors)
             return
@@ -220,7 +223,7 @@ class KernelEmitter:
             inputs = self._loader.load_patch(source.tensor, patch, tile.first, tile.count)
             pairs = Pairs(
                 co=tile.count,
-                co_dst=tile.area.pixels,
+                co_dst=_pixels(tile, step.target),
                 co_src=patch.pixels,
                 co_wgt=0 if source.shared else source.weight_blocks,
             )
@@ -242,7 +245,7 @@ class KernelEmitter:
             pairs = Pairs(
                 co=tile.count,
                 ci=count,
-                co_dst=tile.area.pixels,
+                co_dst=_pixels(tile, step.target),
                 ci_src=patch.pixels,
                 co_wgt=count * source.weight_blocks,
                 ci_wgt=source.weight_blocks,
@@ -255,7 +258,10 @@ class KernelEmitter:
         """Return the products of a step, computed once per area."""
         known = self._products.get((step, area))
         if known is None:
-            known = self._products[step, area] = products_of(source, area, patch, step.part)
+            known = products_of(source, area, patch, step.part)
+            if step.target is Accumulator.CHANNELS:
+                known = Products(known.dst[:1], known.src[:1], known.wgt[:1])
+            self._products[step, area] = known
         return known
 
     def _emit_chunk(
@@ -368,6 +374,11 @@ class KernelEmitter:
                     region=region,
                 )
         self._builder.note_store(region, parts, group)
+
+
+def _pixels(tile: Tile, target: Accumulator) -> int:
+    """Return how many entries of an accumulator a channel block of a tile has."""
+    return 1 if target is Accumulator.CHANNELS else tile.area.pixels
 
 
 def _piece(pixels: int) -> int:

@@ -195,7 +195,7 @@ class Product:
     """``first * second * factor``, element by element, plus the terms; then the epilogue.
 
     The two tensors are broadcast: each of their extents is the output's or 1. ``factor`` is
-    int32[channels]. Only ARM cores run it.
+    int32[channels]. Only ARM cores run it, and accelerators with an extension.
     """
 
     name: str

@@ -14,6 +14,14 @@ def identity_axis(extent: int) -> AxisMap:
     return AxisMap.of(index, index, np.zeros(extent, np.int64), 1)
 
 
+def broadcast_axis(extent_out: int, extent_in: int) -> AxisMap:
+    """Return the map that copies ``extent_out`` coordinates, or repeats the only one."""
+    if extent_in == extent_out:
+        return identity_axis(extent_out)
+    zeros = np.zeros(extent_out, np.int64)
+    return AxisMap.of(np.arange(extent_out), zeros, zeros, 1)
+
+
 def conv_axis(
     extent_out: int, extent_in: int, kernel: int, stride: int, pad: int, dilation: int
 ) -> AxisMap:

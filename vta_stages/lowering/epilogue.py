@@ -170,16 +170,16 @@ class EpilogueBuilder:
                 return [Immediate(AluOp.LEAKY, main, immediate)]
             vector = self._index(self._vectors, leaky.offset)
             return [Vector(AluOp.LEAKY, main, vector, immediate)]
-        steps: list[Step] = [Reset(temp), Combine(AluOp.ADD, temp)]
+        steps: list[Step] = [Reset(temp), Combine(AluOp.ADD, temp, main)]
         steps += self._add(temp, leaky.offset)
         for shift, sum_ in leaky.steps:
             steps += [Immediate(AluOp.SHR, temp, part) for part in split_shift(shift)]
             if sum_ is not LeakySum.NOTHING:
-                target = main if sum_ is LeakySum.TO_VALUE else temp
-                steps.append(Combine(AluOp.ADD, target))
+                pair = (main, temp) if sum_ is LeakySum.TO_VALUE else (temp, main)
+                steps.append(Combine(AluOp.ADD, *pair))
         # A leaky ReLU is monotonic, so its bounds are its values at the bounds.
         self._set(*_leaky_bounds(leaky, self._low, self._high))
-        return [*steps, Combine(AluOp.MAX, main)]
+        return [*steps, Combine(AluOp.MAX, main, temp)]
 
     def _shift(self, shift: Int32Array) -> list[Step]:
         self._low, self._high = self._low >> shift, self._high >> shift

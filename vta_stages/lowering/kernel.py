@@ -88,10 +88,15 @@ class AxisMap:
 
 
 class Accumulator(IntEnum):
-    """The two accumulators of a tile: MAIN is stored, TEMP holds intermediate values."""
+    """The accumulators of a tile: MAIN is stored, TEMP holds intermediate values.
+
+    CHANNELS has one entry for each channel block, where TEMP begins: values of channels that are
+    the same for all pixels.
+    """
 
     MAIN = 0
     TEMP = 1
+    CHANNELS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -138,7 +143,10 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class Accumulate:
-    """Add the products of ``sources[source]`` to an accumulator, for one (row, column) part."""
+    """Add the products of ``sources[source]`` to an accumulator, for one (row, column) part.
+
+    Into CHANNELS, these are the products of a tile's first pixel.
+    """
 
     source: int
     target: Accumulator = Accumulator.MAIN
@@ -185,10 +193,11 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Combine:
-    """``target = op(target, other accumulator)``, entry by entry."""
+    """``target = op(target, source)``, entry by entry; ``source`` is another accumulator."""
 
     op: AluOp
     target: Accumulator
+    source: Accumulator
 
 
 Step = Reset | Accumulate | FoldWindows | AddBias | Immediate | Vector | Combine
@@ -216,6 +225,19 @@ class Kernel:
     def uses_temp(self) -> bool:
         """Whether a step uses :attr:`Accumulator.TEMP`."""
         return any(
-            step.target is Accumulator.TEMP or isinstance(step, Combine | FoldWindows)
+            step.target is Accumulator.TEMP or isinstance(step, FoldWindows) for step in self.steps
+        )
+
+    @cached_property
+    def uses_channels(self) -> bool:
+        """Whether a step uses :attr:`Accumulator.CHANNELS`."""
+        return any(step.target is Accumulator.CHANNELS for step in self.steps)
+
+    @cached_property
+    def of_channels(self) -> frozenset[int]:
+        """The sources that :attr:`Accumulator.CHANNELS` gets products of."""
+        return frozenset(
+            step.source
             for step in self.steps
+            if isinstance(step, Accumulate) and step.target is Accumulator.CHANNELS
         )

@@ -59,6 +59,7 @@ from vta_stages.lowering.kernel import (
 )
 from vta_stages.lowering.sources import bands, dense_source, product_bounds, scaled_copy
 from vta_stages.lowering.table_pass import look_up, shared_table
+from vta_stages.lowering.tensor_product import multiply
 from vta_stages.lowering.terms import add_terms
 from vta_stages.lowering.window_centres import can_fold
 
@@ -154,7 +155,7 @@ def _largest_part(source: int, rows: int, cols: int) -> list[Step]:
         steps += [
             Reset(Accumulator.TEMP),
             Accumulate(source, Accumulator.TEMP, divmod(part, cols)),
-            Combine(AluOp.MAX, Accumulator.MAIN),
+            Combine(AluOp.MAX, Accumulator.MAIN, Accumulator.TEMP),
         ]
     return steps
 
@@ -310,7 +311,13 @@ def _table_of(layer: Table, accelerator: Accelerator) -> Int8Array:
 
 @lower.register
 def _product(layer: Product, accelerator: Accelerator) -> Kernel:
-    raise _refusal(layer, "multiplies two tensors; the accelerator multiplies only by constants")
+    if not accelerator.has(Extension.MULTIPLY):
+        what = "multiplies two tensors; the accelerator multiplies only by constants"
+        raise _refusal(layer, what)
+    builder = EpilogueBuilder(accelerator, layer.output.channels)
+    sources, steps = multiply(layer, accelerator.block_in, builder)
+    steps += builder.epilogue(layer.epilogue)
+    return _finish(layer, accelerator, sources, steps, builder)
 
 
 @lower.register

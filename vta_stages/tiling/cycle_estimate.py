@@ -10,7 +10,14 @@ import dataclasses
 from typing import NamedTuple
 
 from vta_stages.accelerator import Accelerator
-from vta_stages.lowering.kernel import Accumulate, AddBias, FoldWindows, Immediate, Reset
+from vta_stages.lowering.kernel import (
+    Accumulate,
+    Accumulator,
+    AddBias,
+    FoldWindows,
+    Immediate,
+    Reset,
+)
 from vta_stages.tiling.kernel_shape import KernelShape, TileSize
 from vta_stages.tiling.loop_nest import LoopNest
 from vta_stages.tiling.loop_split import loop_split
@@ -53,7 +60,7 @@ class CycleEstimate:
             if isinstance(s, Immediate)
             else cost.vector_step_cycles
             for s in kernel.steps
-            if not isinstance(s, Accumulate | FoldWindows)
+            if not isinstance(s, Accumulate | FoldWindows) and s.target is not Accumulator.CHANNELS
         )
         biases = len(kernel.biases) * kernel.co_blocks * accelerator.wgt_bytes
         vectors = len(kernel.vectors) * kernel.co_blocks * accelerator.acc_bytes

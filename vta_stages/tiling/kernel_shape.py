@@ -42,7 +42,8 @@ class KernelShape:
     The lists have one item per source:
 
     - ``products``: the products of one pair of channel blocks for the whole output. Folded windows
-      copy every pixel once instead, regardless of how many windows it belongs to.
+      copy every pixel once instead, regardless of how many windows it belongs to; values of
+      channels are copied once for each tile, which does not count.
     - ``repeats``: how many steps read the source, at least 1.
 
     ``folded`` are the indices of the sources whose windows are folded.
@@ -54,6 +55,8 @@ class KernelShape:
         self.products = [
             len(np.unique(source.rows.src)) * len(np.unique(source.cols.src))
             if index in self.folded
+            else 1
+            if index in kernel.of_channels
             else len(source.rows.out) * len(source.cols.out)
             for index, source in enumerate(kernel.sources)
         ]

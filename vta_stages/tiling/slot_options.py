@@ -36,7 +36,9 @@ def slot_needs(shape: KernelShape, size: TileSize) -> SlotNeeds:
         inp_slot = max(inp_slot, shape.patch(index, size.rows, size.cols).pixels * blocks)
         wgt_slot = max(wgt_slot, source.weight_blocks * pairs)
         chunks += source_chunks
-    temp_entries = size.rows * size.cols * size.co if shape.kernel.uses_temp else 0
+    temp_entries = size.co if shape.kernel.uses_channels else 0
+    if shape.kernel.uses_temp:
+        temp_entries = size.rows * size.cols * size.co
     for index in shape.folded:
         pixels = shape.patch(index, size.rows, size.cols).pixels
         temp_entries = max(temp_entries, pixels * size.co)

@@ -112,7 +112,7 @@ def acc_capacity(accelerator: Accelerator, kernel: Kernel) -> int:
 
     The source index of an ALU step is only as wide as an index of the input buffer.
     """
-    if kernel.uses_temp or accelerator.implementation == "chisel":
+    if kernel.uses_temp or kernel.uses_channels or accelerator.implementation == "chisel":
         return min(accelerator.acc_depth, alu_sources(accelerator))
     return accelerator.acc_depth
 

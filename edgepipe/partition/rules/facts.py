@@ -39,7 +39,7 @@ class OperatorFacts:
         self.operators = operators
         self._types = onnx_types or {}
         self._quantiser = quantiser or {}
-        self._has_table = (accelerator or Accelerator()).has(Extension.TABLE)
+        self._accelerator = accelerator or Accelerator()
         self._made_by = {operator.output: operator for operator in operators}
         self._before_layers = _before_layers(operators)
 
@@ -65,8 +65,11 @@ class OperatorFacts:
     def _feeds_layers(self, operator: Operator) -> bool:
         return operator.output in self._before_layers
 
-    def _has_table_of(self, operator: Operator) -> bool:
-        return self._has_table
+    def _has_table(self, operator: Operator) -> bool:
+        return self._accelerator.has(Extension.TABLE)
+
+    def _has_multiply(self, operator: Operator) -> bool:
+        return self._accelerator.has(Extension.MULTIPLY)
 
     def _onnx(self, operator: Operator) -> str:
         if operator.layer is not None:
@@ -112,7 +115,8 @@ _OF_OPERATORS: Mapping[str, Callable[[OperatorFacts, Operator], Value | None]] =
     "dtype": OperatorFacts._dtype,
     "calls": OperatorFacts._calls,
     "feeds_layers": OperatorFacts._feeds_layers,
-    "has_table": OperatorFacts._has_table_of,
+    "has_table": OperatorFacts._has_table,
+    "has_multiply": OperatorFacts._has_multiply,
     "onnx": OperatorFacts._onnx,
     "conversion": OperatorFacts._conversion,
     "neighbours": OperatorFacts._neighbours,

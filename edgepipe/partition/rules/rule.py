@@ -50,6 +50,7 @@ FACTS: Mapping[str, type] = {
     "leaky": bool,
     "feeds_layers": bool,
     "has_table": bool,
+    "has_multiply": bool,
     "dtype": str,
     "onnx": str,
     "conversion": str,
