@@ -106,7 +106,7 @@ def test_two_convolutions_give_their_reference(a: Accelerator, shared_port: bool
             ctx.set(device.start, cycles % 100 == 50)
         assert ctx.get(device.idle)
 
-    readers = (device.fetch_bus, device.load_bus, device.compute_bus)
+    readers = (device.fetch_bus, device.load_bus, device.weight_bus, device.compute_bus)
     groups = [readers] if shared_port else [(bus,) for bus in readers]
     masters = [*(model.reads_of(*some) for some in groups), model.writes_of(device.store_bus)]
     simulate(device, run, background=masters)
