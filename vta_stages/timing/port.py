@@ -16,7 +16,14 @@ from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
 
+from vta_stages.isa.instructions import Module
 from vta_stages.timing.cost_model import CostModel
+
+FETCH = len(Module)
+"""The number of the fetch unit among the users of a port, after the modules."""
+
+WEIGHTS = FETCH + 1
+"""Who loads weights, on hardware on which they have a port of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +84,11 @@ class Port(ABC):
         """Start a transfer at cycle ``at``, which is not before the burst that was served last."""
         self._transfers[user] = _Progress(transfer, transfer.rows - 1, transfer.row_bytes, at)
         self._request(user, at)
+
+    def user(self, module: int, *, weights: bool) -> int:
+        """Return who moves a transfer of a module, whose transfers overlap if they have several."""
+        del weights
+        return module
 
     @abstractmethod
     def serve(self) -> Burst | None:
@@ -213,6 +225,8 @@ class PipelinedPort(Port):
 class Masters(Port):
     """Ports of edgepipe's own hardware: each user has one, and memory serves them in turn.
 
+    Loads of weights have a user of their own.
+
     A transfer makes a request a cycle for each of its bursts, without waiting for bytes, up to
     ``reads_in_flight`` of them. Of the users whose bytes are there, the memory moves a burst of the
     one that it has not served for longest. Writes share the memory, too.
@@ -224,6 +238,10 @@ class Masters(Port):
         self._asked: dict[int, int] = {}
         self._ends: dict[int, deque[int]] = {}
         self._served: dict[int, int] = {}
+
+    def user(self, module: int, *, weights: bool) -> int:
+        """Return who moves a transfer of a module."""
+        return WEIGHTS if weights and module == Module.LOAD else module
 
     def serve(self) -> Burst | None:
         """Move the next burst; None if no transfer is left."""
