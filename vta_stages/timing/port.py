@@ -222,7 +222,7 @@ class PipelinedPort(Port):
         return self._cost.port_cycles(count_bytes, weights=transfer.weights)
 
 
-_PORTS = 4
+_TURNS = (FETCH, Module.LOAD, WEIGHTS, Module.COMPUTE, Module.STORE)
 
 
 class Masters(Port):
@@ -231,9 +231,10 @@ class Masters(Port):
     Loads of weights have a user of their own.
 
     A transfer makes a request a cycle for each of its bursts, without waiting for bytes, up to
-    ``reads_in_flight`` of them. Each port has every fourth turn to move a beat. A turn whose port
-    has no bytes is the next port's, so load also takes those of store and fetch: beside it, compute
-    has a quarter of the memory. Bursts end in the order in which beats would complete them.
+    ``reads_in_flight`` of them. Each port has every fifth turn to move a beat, in the order of the
+    hardware's masters. A turn whose port has no bytes is the next port's, so inputs also take those
+    of store and fetch, and compute those of weights: beside inputs alone it has two fifths of the
+    memory. Bursts end in the order in which beats would complete them.
     """
 
     def __init__(self, cost: CostModel) -> None:
@@ -281,10 +282,10 @@ class Masters(Port):
 
     def _next(self, waiting: list[int]) -> int:
         """Return which of the users whose bytes are there ends its burst first."""
-        ports = sorted(waiting)
+        ports = sorted(waiting, key=_TURNS.index)
         ends = {}
         for before, user in zip([ports[-1], *ports], ports, strict=False):
-            turns = (user - before) % _PORTS or _PORTS
+            turns = (_TURNS.index(user) - _TURNS.index(before)) % len(_TURNS) or len(_TURNS)
             count_bytes = min(self._transfers[user].bytes_left, self._cost.burst_bytes)
             begin = max(self._ended.get(user, 0.0), self._turn)
             ends[user] = self._begun.setdefault(user, begin) + count_bytes / turns
