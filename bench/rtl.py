@@ -20,7 +20,7 @@ from bench import networks, vta
 from bench.figures import Figure, publish
 from bench.networks import Workload
 from bench.rtl_accelerators import ACCELERATORS
-from vta_rtl.isa.names import MODULES
+from vta_rtl.isa.names import MASTERS, MODULES, WRITER
 from vta_rtl.verilated.device import Transfers, VerilatedDevice
 from vta_rtl.verilated.driver_library import build_driver_library
 from vta_rtl.verilated.memory_costs import MemoryCosts
@@ -65,7 +65,7 @@ def ends_of_layers(program: Program, transfers: Transfers) -> list[int]:
     at, columns = table.positions[Opcode.STORE], table.columns[Opcode.STORE]
     stored = np.zeros(len(table), np.int64)
     stored[at] = columns["x_size"] * columns["y_size"] * program.accelerator.out_bytes
-    writes = transfers.port == MODULES.index("store")
+    writes = transfers.port == list(MASTERS).index(WRITER)
     written = np.cumsum(transfers.beats[writes]) * BUS_BYTES
     last_cycles, ends, total = transfers.last_cycle[writes], [], 0
     for span in program.layers:

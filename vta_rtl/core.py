@@ -10,7 +10,7 @@ from vta_rtl.compute.product_pairs import ProductCell
 from vta_rtl.device import VtaDevice
 from vta_rtl.dram.axi import check_bus, read_bus, write_bus
 from vta_rtl.dram.window import ReadGuard, WriteGuard
-from vta_rtl.isa.names import MODULES
+from vta_rtl.isa.names import MASTERS, WRITER
 from vta_rtl.registers.axi_lite import lite_bus
 from vta_rtl.registers.run_control import RunControl
 from vta_stages.accelerator import Accelerator
@@ -20,8 +20,8 @@ class VtaCore(wiring.Component):
     """An accelerator with registers.
 
     Members: ``registers`` In, an AXI-Lite slave (``vta_rtl/registers.md``); ``interrupt`` Out(1), a
-    level; ``fetch_bus``, ``load_bus`` and ``compute_bus`` Out, masters that read; ``store_bus``
-    Out, a master that writes (:mod:`vta_rtl.dram.axi`).
+    level; ``fetch_bus``, ``load_bus``, ``weight_bus`` and ``compute_bus`` Out, masters that read;
+    ``store_bus`` Out, a master that writes (:mod:`vta_rtl.dram.axi`).
 
     Raises AcceleratorError if ``bus_bytes`` is not 8 or 16, or wider than an input, weight or out
     element.
@@ -42,10 +42,10 @@ class VtaCore(wiring.Component):
             {
                 "registers": In(lite_bus()),
                 "interrupt": Out(1),
-                "fetch_bus": Out(read_bus(bus_bytes)),
-                "load_bus": Out(read_bus(bus_bytes)),
-                "compute_bus": Out(read_bus(bus_bytes)),
-                "store_bus": Out(write_bus(bus_bytes)),
+                **{
+                    f"{master}_bus": Out((write_bus if master == WRITER else read_bus)(bus_bytes))
+                    for master in MASTERS
+                },
             }
         )
 
@@ -59,19 +59,19 @@ class VtaCore(wiring.Component):
         m.d.comb += self.interrupt.eq(control.interrupt)
         for name in ("start", "insn_address", "insn_count", "bases", "enable", "abort"):
             m.d.comb += getattr(device, name).eq(getattr(control, name))
-        for name in ("idle", "quiet", "done", "ended", "busy", "stalled", "unknown_opcode"):
+        for name in ("idle", "quiet", "done", "left", "busy", "stalled", "unknown_opcode"):
             m.d.comb += getattr(control, name).eq(getattr(device, name))
-        for module in MODULES:
-            guard = (WriteGuard if module == "store" else ReadGuard)(bus_bytes)
-            m.submodules[f"{module}_guard"] = guard
-            wiring.connect(m, getattr(device, f"{module}_bus"), guard.master)
-            wiring.connect(m, guard.bus, wiring.flipped(getattr(self, f"{module}_bus")))
+        for master in MASTERS:
+            guard = (WriteGuard if master == WRITER else ReadGuard)(bus_bytes)
+            m.submodules[f"{master}_guard"] = guard
+            wiring.connect(m, getattr(device, f"{master}_bus"), guard.master)
+            wiring.connect(m, guard.bus, wiring.flipped(getattr(self, f"{master}_bus")))
             m.d.comb += [
                 guard.first.eq(control.window_first),
                 guard.last.eq(control.window_last),
                 guard.closed.eq(control.abort),
-                control.failed[module].eq(guard.failed),
-                control.refused[module].eq(guard.refused),
-                control.address[module].eq(guard.address),
+                control.failed[master].eq(guard.failed),
+                control.refused[master].eq(guard.refused),
+                control.address[master].eq(guard.address),
             ]
         return m

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from vta_rtl.buffers.buffer import Buffer
 from vta_rtl.compute.product_pairs import ProductCell
 from vta_rtl.dram.axi import ADDRESS_BITS, check_bus, read_bus, write_bus
-from vta_rtl.isa.names import BASES, MODULES, RUNNERS
+from vta_rtl.isa.names import BASES, MASTERS, MODULES, RUNNERS, WRITER
 from vta_rtl.modules.compute import ComputeModule
 from vta_rtl.modules.fetch import COUNT_BITS, Fetch
 from vta_rtl.modules.load import LoadModule
@@ -26,14 +26,14 @@ class VtaDevice(wiring.Component):
     Members: ``start`` In(1), for one cycle, with ``insn_address`` In, the byte address of the
     instructions, a multiple of 16, and ``insn_count`` In; ``idle`` Out(1), without which a
     ``start`` is ignored; ``done`` Out(1), 0 from the cycle after ``start`` until a FINISH;
-    ``fetch_bus``, ``load_bus`` and ``compute_bus``, masters that read; ``store_bus``, a master that
-    writes (:mod:`vta_rtl.dram.axi`).
+    ``fetch_bus``, ``load_bus``, ``weight_bus`` and ``compute_bus``, masters that read;
+    ``store_bus``, a master that writes (:mod:`vta_rtl.dram.axi`).
 
     For registers: ``bases`` In, by memory type, the byte address that ``dram_base`` counts from;
     ``enable`` In, by module, 1 if it may take an instruction; ``abort`` In(1), which the caller
     holds until ``quiet`` Out(1) is 1: fetch stops, instructions in queues and tokens are dropped,
-    LOADs and STOREs that run come to their end; ``ended`` Out, by module, 1 in the cycle in which
-    an instruction leaves; ``busy`` and ``stalled`` Out, by module, fetch included;
+    LOADs and STOREs that run come to their end; ``left`` Out, by module, 1 in the cycle in which
+    an instruction leaves its queue; ``busy`` and ``stalled`` Out, by module, fetch included;
     ``unknown_opcode`` Out(1), 1 for one cycle.
 
     A program must push and pop as many tokens on each queue, as the verifier demands: what is left
@@ -62,15 +62,15 @@ class VtaDevice(wiring.Component):
                 "insn_count": In(COUNT_BITS),
                 "idle": Out(1),
                 "done": Out(1),
-                "fetch_bus": Out(read_bus(bus_bytes)),
-                "load_bus": Out(read_bus(bus_bytes)),
-                "compute_bus": Out(read_bus(bus_bytes)),
-                "store_bus": Out(write_bus(bus_bytes)),
+                **{
+                    f"{master}_bus": Out((write_bus if master == WRITER else read_bus)(bus_bytes))
+                    for master in MASTERS
+                },
                 "bases": In(data.StructLayout(dict.fromkeys(BASES, ADDRESS_BITS))),
                 "enable": In(runners, init=dict.fromkeys(RUNNERS, 1)),
                 "abort": In(1),
                 "quiet": Out(1),
-                "ended": Out(runners),
+                "left": Out(runners),
                 "busy": Out(modules),
                 "stalled": Out(modules),
                 "unknown_opcode": Out(1),
@@ -114,13 +114,14 @@ class VtaDevice(wiring.Component):
                 module.command.payload.eq(queue.pop.payload),
                 queue.pop.ready.eq(module.command.ready & may_take),
                 module.abort.eq(self.abort),
-                self.ended[name].eq(module.command.valid & module.command.ready),
+                self.left[name].eq(module.command.valid & module.command.ready),
                 self.busy[name].eq(module.active & ~module.waiting),
                 self.stalled[name].eq(module.waiting),
             ]
             at_rest += [queue.empty, ~module.active]
             wiring.connect(m, module.bus, wiring.flipped(getattr(self, f"{name}_bus")))
         wiring.connect(m, fetch.bus, wiring.flipped(self.fetch_bus))
+        wiring.connect(m, load.weight_bus, wiring.flipped(self.weight_bus))
 
         for name, producer, consumer in (
             ("load_to_compute", load.next, compute.prev),

@@ -22,7 +22,7 @@ from amaranth.hdl import (
 from vta_rtl.compute.product_pairs import ProductCell
 from vta_rtl.core import VtaCore
 from vta_rtl.dram.axi import check_bus
-from vta_rtl.isa.names import MODULES
+from vta_rtl.isa.names import MASTERS, WRITER
 from vta_stages.accelerator import Accelerator
 
 TOP_NAME = "edgepipe_vta"
@@ -45,8 +45,9 @@ def verilog(
 
     Ports: ``aclk``; ``aresetn``, a synchronous reset, active low; ``irq``; the AXI4-Lite slave
     ``s_axi_control_*`` (``vta_rtl/registers.md``); the AXI4 masters ``m_axi_fetch_*``,
-    ``m_axi_load_*`` and ``m_axi_compute_*``, which only read, and ``m_axi_store_*``, which only
-    writes. Their bursts have at most 16 beats, so they serve AXI3 ports, too.
+    ``m_axi_load_*``, ``m_axi_weight_*`` and ``m_axi_compute_*``, which only read, and
+    ``m_axi_store_*``, which only writes. Their bursts have at most 16 beats, so they serve AXI3
+    ports, too.
 
     Raises AcceleratorError as :class:`~vta_rtl.core.VtaCore` does.
     """
@@ -115,9 +116,9 @@ class _Top(Elaboratable):
         m.submodules.core = core
         self._out("irq", core.interrupt)
         self._slave("s_axi_control_", core.registers)
-        for module in MODULES:
-            bus, prefix = getattr(core, f"{module}_bus"), f"m_axi_{module}_"
-            if module == "store":
+        for master in MASTERS:
+            bus, prefix = getattr(core, f"{master}_bus"), f"m_axi_{master}_"
+            if master == WRITER:
                 self._writes(prefix, bus)
             else:
                 self._reads(prefix, bus)

@@ -1,9 +1,9 @@
 // A PYNQ-Z2's whole FPGA without Vivado: the processors (PS7), the accelerator, and their connections.
 //
-// Registers are at 0x43c00000, behind M_AXI_GP0. load reads through S_AXI_HP0, compute through HP2, fetch reads and
-// store writes through HP3: HP2 and HP3 share a port of the memory controller, which HP0 has alone with the unused HP1.
-// These ports are not coherent with the caches, which the driver maintains. The interrupt is IRQF2P[0], the 29th of
-// the shared ones (SPI). Nothing here was tried with openXC7 or on a board.
+// Registers are at 0x43c00000, behind M_AXI_GP0. Inputs are read through S_AXI_HP0, weights through HP2; compute reads
+// through HP1, fetch reads and store writes through HP3. HP0 and HP1 share a port of the memory controller, HP2 and
+// HP3 another one. These ports are not coherent with the caches, which the driver maintains. The interrupt is
+// IRQF2P[0], the 29th of the shared ones (SPI). Nothing here was tried with openXC7 or on a board.
 `default_nettype none
 
 module edgepipe_pynq_z2 #(
@@ -60,6 +60,19 @@ module edgepipe_pynq_z2 #(
     wire [1:0] load_rresp;
     wire load_rlast;
     wire load_rvalid;
+    wire weight_arvalid;
+    wire [31:0] weight_araddr;
+    wire [7:0] weight_arlen;
+    wire [2:0] weight_arsize;
+    wire [1:0] weight_arburst;
+    wire [3:0] weight_arcache;
+    wire [2:0] weight_arprot;
+    wire weight_rready;
+    wire weight_arready;
+    wire [63:0] weight_rdata;
+    wire [1:0] weight_rresp;
+    wire weight_rlast;
+    wire weight_rvalid;
     wire compute_arvalid;
     wire [31:0] compute_araddr;
     wire [7:0] compute_arlen;
@@ -123,8 +136,8 @@ module edgepipe_pynq_z2 #(
     // Bursts have at most 16 beats of at most 8 bytes, so AXI3 has the bits that they need.
     wire unused = &{
         1'b0, fabric_clocks[3:1], gp0_araddr[31:14], gp0_awaddr[31:14], load_arlen[7:4], load_arsize[2],
-        compute_arlen[7:4], compute_arsize[2], fetch_store_arlen[7:4], fetch_store_arsize[2],
-        fetch_store_awlen[7:4], fetch_store_awsize[2]
+        weight_arlen[7:4], weight_arsize[2], compute_arlen[7:4], compute_arsize[2],
+        fetch_store_arlen[7:4], fetch_store_arsize[2], fetch_store_awlen[7:4], fetch_store_awsize[2]
     };
 
     axi3_registers registers (
@@ -210,6 +223,19 @@ module edgepipe_pynq_z2 #(
         .m_axi_load_rresp(load_rresp),
         .m_axi_load_rlast(load_rlast),
         .m_axi_load_rvalid(load_rvalid),
+        .m_axi_weight_arvalid(weight_arvalid),
+        .m_axi_weight_araddr(weight_araddr),
+        .m_axi_weight_arlen(weight_arlen),
+        .m_axi_weight_arsize(weight_arsize),
+        .m_axi_weight_arburst(weight_arburst),
+        .m_axi_weight_arcache(weight_arcache),
+        .m_axi_weight_arprot(weight_arprot),
+        .m_axi_weight_rready(weight_rready),
+        .m_axi_weight_arready(weight_arready),
+        .m_axi_weight_rdata(weight_rdata),
+        .m_axi_weight_rresp(weight_rresp),
+        .m_axi_weight_rlast(weight_rlast),
+        .m_axi_weight_rvalid(weight_rvalid),
         .m_axi_compute_arvalid(compute_arvalid),
         .m_axi_compute_araddr(compute_araddr),
         .m_axi_compute_arlen(compute_arlen),
@@ -274,11 +300,16 @@ module edgepipe_pynq_z2 #(
         .SAXIHP0RRESP(load_rresp),
         .SAXIHP0RLAST(load_rlast),
         .SAXIHP0RVALID(load_rvalid),
-        .SAXIHP2ARREADY(compute_arready),
-        .SAXIHP2RDATA(compute_rdata),
-        .SAXIHP2RRESP(compute_rresp),
-        .SAXIHP2RLAST(compute_rlast),
-        .SAXIHP2RVALID(compute_rvalid),
+        .SAXIHP1ARREADY(compute_arready),
+        .SAXIHP1RDATA(compute_rdata),
+        .SAXIHP1RRESP(compute_rresp),
+        .SAXIHP1RLAST(compute_rlast),
+        .SAXIHP1RVALID(compute_rvalid),
+        .SAXIHP2ARREADY(weight_arready),
+        .SAXIHP2RDATA(weight_rdata),
+        .SAXIHP2RRESP(weight_rresp),
+        .SAXIHP2RLAST(weight_rlast),
+        .SAXIHP2RVALID(weight_rvalid),
         .SAXIHP3ARREADY(fetch_store_arready),
         .SAXIHP3RDATA(fetch_store_rdata),
         .SAXIHP3RRESP(fetch_store_rresp),
@@ -311,17 +342,28 @@ module edgepipe_pynq_z2 #(
         .SAXIHP0ARCACHE(load_arcache),
         .SAXIHP0ARPROT(load_arprot),
         .SAXIHP0RREADY(load_rready),
+        .SAXIHP1ACLK(clock),
+        .SAXIHP1RDISSUECAP1EN(1'b0),
+        .SAXIHP1WRISSUECAP1EN(1'b0),
+        .SAXIHP1ARVALID(compute_arvalid),
+        .SAXIHP1ARADDR(compute_araddr),
+        .SAXIHP1ARLEN(compute_arlen[3:0]),
+        .SAXIHP1ARSIZE(compute_arsize[1:0]),
+        .SAXIHP1ARBURST(compute_arburst),
+        .SAXIHP1ARCACHE(compute_arcache),
+        .SAXIHP1ARPROT(compute_arprot),
+        .SAXIHP1RREADY(compute_rready),
         .SAXIHP2ACLK(clock),
         .SAXIHP2RDISSUECAP1EN(1'b0),
         .SAXIHP2WRISSUECAP1EN(1'b0),
-        .SAXIHP2ARVALID(compute_arvalid),
-        .SAXIHP2ARADDR(compute_araddr),
-        .SAXIHP2ARLEN(compute_arlen[3:0]),
-        .SAXIHP2ARSIZE(compute_arsize[1:0]),
-        .SAXIHP2ARBURST(compute_arburst),
-        .SAXIHP2ARCACHE(compute_arcache),
-        .SAXIHP2ARPROT(compute_arprot),
-        .SAXIHP2RREADY(compute_rready),
+        .SAXIHP2ARVALID(weight_arvalid),
+        .SAXIHP2ARADDR(weight_araddr),
+        .SAXIHP2ARLEN(weight_arlen[3:0]),
+        .SAXIHP2ARSIZE(weight_arsize[1:0]),
+        .SAXIHP2ARBURST(weight_arburst),
+        .SAXIHP2ARCACHE(weight_arcache),
+        .SAXIHP2ARPROT(weight_arprot),
+        .SAXIHP2RREADY(weight_rready),
         .SAXIHP3ACLK(clock),
         .SAXIHP3RDISSUECAP1EN(1'b0),
         .SAXIHP3WRISSUECAP1EN(1'b0),
@@ -370,8 +412,8 @@ module edgepipe_pynq_z2 #(
         .SAXIGP0BREADY(1'b0), .SAXIGP0RREADY(1'b0), .SAXIGP0WLAST(1'b0), .SAXIGP0WVALID(1'b0), .SAXIGP1ACLK(1'b0),
         .SAXIGP1ARVALID(1'b0), .SAXIGP1AWVALID(1'b0), .SAXIGP1BREADY(1'b0), .SAXIGP1RREADY(1'b0), .SAXIGP1WLAST(1'b0),
         .SAXIGP1WVALID(1'b0), .SAXIHP0AWVALID(1'b0), .SAXIHP0BREADY(1'b0), .SAXIHP0WLAST(1'b0), .SAXIHP0WVALID(1'b0),
-        .SAXIHP1ACLK(1'b0), .SAXIHP1ARVALID(1'b0), .SAXIHP1AWVALID(1'b0), .SAXIHP1BREADY(1'b0),
-        .SAXIHP1RDISSUECAP1EN(1'b0), .SAXIHP1RREADY(1'b0), .SAXIHP1WLAST(1'b0), .SAXIHP1WRISSUECAP1EN(1'b0),
+        .SAXIHP1AWVALID(1'b0), .SAXIHP1BREADY(1'b0),
+        .SAXIHP1WLAST(1'b0),
         .SAXIHP1WVALID(1'b0), .SAXIHP2AWVALID(1'b0), .SAXIHP2BREADY(1'b0), .SAXIHP2WLAST(1'b0), .SAXIHP2WVALID(1'b0),
         .MAXIGP1BID(12'b0), .MAXIGP1RID(12'b0), .DMA0DRTYPE(2'b0), .DMA1DRTYPE(2'b0), .DMA2DRTYPE(2'b0),
         .DMA3DRTYPE(2'b0), .MAXIGP1BRESP(2'b0), .MAXIGP1RRESP(2'b0), .SAXIACPARBURST(2'b0), .SAXIACPARLOCK(2'b0),
@@ -379,23 +421,23 @@ module edgepipe_pynq_z2 #(
         .SAXIGP0ARBURST(2'b0), .SAXIGP0ARLOCK(2'b0), .SAXIGP0ARSIZE(2'b0), .SAXIGP0AWBURST(2'b0),
         .SAXIGP0AWLOCK(2'b0), .SAXIGP0AWSIZE(2'b0), .SAXIGP1ARBURST(2'b0), .SAXIGP1ARLOCK(2'b0), .SAXIGP1ARSIZE(2'b0),
         .SAXIGP1AWBURST(2'b0), .SAXIGP1AWLOCK(2'b0), .SAXIGP1AWSIZE(2'b0), .SAXIHP0ARLOCK(2'b0),
-        .SAXIHP0AWBURST(2'b0), .SAXIHP0AWLOCK(2'b0), .SAXIHP0AWSIZE(2'b0), .SAXIHP1ARBURST(2'b0),
-        .SAXIHP1ARLOCK(2'b0), .SAXIHP1ARSIZE(2'b0), .SAXIHP1AWBURST(2'b0), .SAXIHP1AWLOCK(2'b0), .SAXIHP1AWSIZE(2'b0),
+        .SAXIHP0AWBURST(2'b0), .SAXIHP0AWLOCK(2'b0), .SAXIHP0AWSIZE(2'b0),
+        .SAXIHP1ARLOCK(2'b0), .SAXIHP1AWBURST(2'b0), .SAXIHP1AWLOCK(2'b0), .SAXIHP1AWSIZE(2'b0),
         .SAXIHP2ARLOCK(2'b0), .SAXIHP2AWBURST(2'b0), .SAXIHP2AWLOCK(2'b0), .SAXIHP2AWSIZE(2'b0), .SAXIHP3ARLOCK(2'b0),
         .SAXIHP3AWLOCK(2'b0), .EMIOTTC0CLKI(3'b0), .EMIOTTC1CLKI(3'b0), .SAXIACPARID(3'b0), .SAXIACPARPROT(3'b0),
         .SAXIACPAWID(3'b0), .SAXIACPAWPROT(3'b0), .SAXIACPWID(3'b0), .SAXIGP0ARPROT(3'b0), .SAXIGP0AWPROT(3'b0),
-        .SAXIGP1ARPROT(3'b0), .SAXIGP1AWPROT(3'b0), .SAXIHP0AWPROT(3'b0), .SAXIHP1ARPROT(3'b0), .SAXIHP1AWPROT(3'b0),
+        .SAXIGP1ARPROT(3'b0), .SAXIGP1AWPROT(3'b0), .SAXIHP0AWPROT(3'b0), .SAXIHP1AWPROT(3'b0),
         .SAXIHP2AWPROT(3'b0), .FTMDTRACEINDATA(32'b0), .FTMTF2PDEBUG(32'b0), .MAXIGP1RDATA(32'b0),
         .SAXIACPARADDR(32'b0), .SAXIACPAWADDR(32'b0), .SAXIGP0ARADDR(32'b0), .SAXIGP0AWADDR(32'b0),
         .SAXIGP0WDATA(32'b0), .SAXIGP1ARADDR(32'b0), .SAXIGP1AWADDR(32'b0), .SAXIGP1WDATA(32'b0),
-        .SAXIHP0AWADDR(32'b0), .SAXIHP1ARADDR(32'b0), .SAXIHP1AWADDR(32'b0), .SAXIHP2AWADDR(32'b0), .DDRARB(4'b0),
+        .SAXIHP0AWADDR(32'b0), .SAXIHP1AWADDR(32'b0), .SAXIHP2AWADDR(32'b0), .DDRARB(4'b0),
         .EMIOSDIO0DATAI(4'b0), .EMIOSDIO1DATAI(4'b0), .FCLKCLKTRIGN(4'b0), .FTMDTRACEINATID(4'b0), .FTMTF2PTRIG(4'b0),
         .FTMTP2FTRIGACK(4'b0), .SAXIACPARCACHE(4'b0), .SAXIACPARLEN(4'b0), .SAXIACPARQOS(4'b0), .SAXIACPAWCACHE(4'b0),
         .SAXIACPAWLEN(4'b0), .SAXIACPAWQOS(4'b0), .SAXIGP0ARCACHE(4'b0), .SAXIGP0ARLEN(4'b0), .SAXIGP0ARQOS(4'b0),
         .SAXIGP0AWCACHE(4'b0), .SAXIGP0AWLEN(4'b0), .SAXIGP0AWQOS(4'b0), .SAXIGP0WSTRB(4'b0), .SAXIGP1ARCACHE(4'b0),
         .SAXIGP1ARLEN(4'b0), .SAXIGP1ARQOS(4'b0), .SAXIGP1AWCACHE(4'b0), .SAXIGP1AWLEN(4'b0), .SAXIGP1AWQOS(4'b0),
         .SAXIGP1WSTRB(4'b0), .SAXIHP0ARQOS(4'b0), .SAXIHP0AWCACHE(4'b0), .SAXIHP0AWLEN(4'b0), .SAXIHP0AWQOS(4'b0),
-        .SAXIHP1ARCACHE(4'b0), .SAXIHP1ARLEN(4'b0), .SAXIHP1ARQOS(4'b0), .SAXIHP1AWCACHE(4'b0), .SAXIHP1AWLEN(4'b0),
+        .SAXIHP1ARQOS(4'b0), .SAXIHP1AWCACHE(4'b0), .SAXIHP1AWLEN(4'b0),
         .SAXIHP1AWQOS(4'b0), .SAXIHP2ARQOS(4'b0), .SAXIHP2AWCACHE(4'b0), .SAXIHP2AWLEN(4'b0), .SAXIHP2AWQOS(4'b0),
         .SAXIHP3ARQOS(4'b0), .SAXIHP3AWQOS(4'b0), .SAXIACPARUSER(5'b0), .SAXIACPAWUSER(5'b0), .SAXIGP0ARID(6'b0),
         .SAXIGP0AWID(6'b0), .SAXIGP0WID(6'b0), .SAXIGP1ARID(6'b0), .SAXIGP1AWID(6'b0), .SAXIGP1WID(6'b0),

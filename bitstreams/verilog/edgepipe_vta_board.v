@@ -1,4 +1,4 @@
-// The accelerator (edgepipe_vta) as a board's design connects it: three AXI4 masters, since the one that
+// The accelerator (edgepipe_vta) as a board's design connects it: four AXI4 masters, since the one that
 // only writes shares a port with one that only reads; and a reset of its own.
 //
 // The attributes name the interfaces for Vivado's block designs. Nothing here was tried with Vivado.
@@ -9,7 +9,7 @@ module edgepipe_vta_board #(
 ) (
     // The clock of everything here, and whether it is stable: 1 where it always is.
     (* X_INTERFACE_INFO = "xilinx.com:signal:clock:1.0 aclk CLK" *)
-    (* X_INTERFACE_PARAMETER = "XIL_INTERFACENAME aclk, ASSOCIATED_BUSIF s_axi_control:m_axi_load:m_axi_compute:m_axi_fetch_store, ASSOCIATED_RESET aresetn" *)
+    (* X_INTERFACE_PARAMETER = "XIL_INTERFACENAME aclk, ASSOCIATED_BUSIF s_axi_control:m_axi_load:m_axi_weight:m_axi_compute:m_axi_fetch_store, ASSOCIATED_RESET aresetn" *)
     input  wire aclk,
     input  wire clock_locked,
 
@@ -90,6 +90,34 @@ module edgepipe_vta_board #(
     input  wire m_axi_load_rvalid,
     (* X_INTERFACE_INFO = "xilinx.com:interface:aximm_rtl:1.0 m_axi_load RREADY" *)
     output wire m_axi_load_rready,
+
+    (* X_INTERFACE_PARAMETER = "XIL_INTERFACENAME m_axi_weight, PROTOCOL AXI4, READ_WRITE_MODE READ_ONLY, MAX_BURST_LENGTH 16" *)
+    (* X_INTERFACE_INFO = "xilinx.com:interface:aximm_rtl:1.0 m_axi_weight ARADDR" *)
+    output wire [31:0] m_axi_weight_araddr,
+    (* X_INTERFACE_INFO = "xilinx.com:interface:aximm_rtl:1.0 m_axi_weight ARLEN" *)
+    output wire [7:0] m_axi_weight_arlen,
+    (* X_INTERFACE_INFO = "xilinx.com:interface:aximm_rtl:1.0 m_axi_weight ARSIZE" *)
+    output wire [2:0] m_axi_weight_arsize,
+    (* X_INTERFACE_INFO = "xilinx.com:interface:aximm_rtl:1.0 m_axi_weight ARBURST" *)
+    output wire [1:0] m_axi_weight_arburst,
+    (* X_INTERFACE_INFO = "xilinx.com:interface:aximm_rtl:1.0 m_axi_weight ARCACHE" *)
+    output wire [3:0] m_axi_weight_arcache,
+    (* X_INTERFACE_INFO = "xilinx.com:interface:aximm_rtl:1.0 m_axi_weight ARPROT" *)
+    output wire [2:0] m_axi_weight_arprot,
+    (* X_INTERFACE_INFO = "xilinx.com:interface:aximm_rtl:1.0 m_axi_weight ARVALID" *)
+    output wire m_axi_weight_arvalid,
+    (* X_INTERFACE_INFO = "xilinx.com:interface:aximm_rtl:1.0 m_axi_weight ARREADY" *)
+    input  wire m_axi_weight_arready,
+    (* X_INTERFACE_INFO = "xilinx.com:interface:aximm_rtl:1.0 m_axi_weight RDATA" *)
+    input  wire [8*BUS_BYTES-1:0] m_axi_weight_rdata,
+    (* X_INTERFACE_INFO = "xilinx.com:interface:aximm_rtl:1.0 m_axi_weight RRESP" *)
+    input  wire [1:0] m_axi_weight_rresp,
+    (* X_INTERFACE_INFO = "xilinx.com:interface:aximm_rtl:1.0 m_axi_weight RLAST" *)
+    input  wire m_axi_weight_rlast,
+    (* X_INTERFACE_INFO = "xilinx.com:interface:aximm_rtl:1.0 m_axi_weight RVALID" *)
+    input  wire m_axi_weight_rvalid,
+    (* X_INTERFACE_INFO = "xilinx.com:interface:aximm_rtl:1.0 m_axi_weight RREADY" *)
+    output wire m_axi_weight_rready,
 
     (* X_INTERFACE_PARAMETER = "XIL_INTERFACENAME m_axi_compute, PROTOCOL AXI4, READ_WRITE_MODE READ_ONLY, MAX_BURST_LENGTH 16" *)
     (* X_INTERFACE_INFO = "xilinx.com:interface:aximm_rtl:1.0 m_axi_compute ARADDR" *)
@@ -226,6 +254,19 @@ module edgepipe_vta_board #(
         .m_axi_load_rlast(m_axi_load_rlast),
         .m_axi_load_rvalid(m_axi_load_rvalid),
         .m_axi_load_rready(m_axi_load_rready),
+        .m_axi_weight_araddr(m_axi_weight_araddr),
+        .m_axi_weight_arlen(m_axi_weight_arlen),
+        .m_axi_weight_arsize(m_axi_weight_arsize),
+        .m_axi_weight_arburst(m_axi_weight_arburst),
+        .m_axi_weight_arcache(m_axi_weight_arcache),
+        .m_axi_weight_arprot(m_axi_weight_arprot),
+        .m_axi_weight_arvalid(m_axi_weight_arvalid),
+        .m_axi_weight_arready(m_axi_weight_arready),
+        .m_axi_weight_rdata(m_axi_weight_rdata),
+        .m_axi_weight_rresp(m_axi_weight_rresp),
+        .m_axi_weight_rlast(m_axi_weight_rlast),
+        .m_axi_weight_rvalid(m_axi_weight_rvalid),
+        .m_axi_weight_rready(m_axi_weight_rready),
         .m_axi_compute_araddr(m_axi_compute_araddr),
         .m_axi_compute_arlen(m_axi_compute_arlen),
         .m_axi_compute_arsize(m_axi_compute_arsize),

@@ -2,8 +2,8 @@
 #
 # The settings of memory and pins are boot code's, not the bitstream's, so no board files are needed.
 #
-# The ports are not coherent with the caches, which edgepipe's driver maintains. HP2 and HP3 share a port of the
-# memory controller (UG585), as HP0 and the unused HP1 do: load has HP0.
+# The ports are not coherent with the caches, which edgepipe's driver maintains. HP0 and HP1 share a port of the
+# memory controller, HP2 and HP3 another one (UG585): inputs come through HP0 and weights through HP2.
 proc processing_system {reference_clock_mhz} {
     create_bd_cell -type ip -vlnv xilinx.com:ip:processing_system7 ps
     apply_bd_automation -rule xilinx.com:bd_rule:processing_system7 \
@@ -12,6 +12,8 @@ proc processing_system {reference_clock_mhz} {
         CONFIG.PCW_USE_M_AXI_GP0 {1} \
         CONFIG.PCW_USE_S_AXI_HP0 {1} \
         CONFIG.PCW_S_AXI_HP0_DATA_WIDTH {64} \
+        CONFIG.PCW_USE_S_AXI_HP1 {1} \
+        CONFIG.PCW_S_AXI_HP1_DATA_WIDTH {64} \
         CONFIG.PCW_USE_S_AXI_HP2 {1} \
         CONFIG.PCW_S_AXI_HP2_DATA_WIDTH {64} \
         CONFIG.PCW_USE_S_AXI_HP3 {1} \
@@ -28,7 +30,8 @@ proc processing_system {reference_clock_mhz} {
         control_clock M_AXI_GP0_ACLK \
         memory {
             m_axi_load        S_AXI_HP0 S_AXI_HP0_ACLK S_AXI_HP0/HP0_DDR_LOWOCM
-            m_axi_compute     S_AXI_HP2 S_AXI_HP2_ACLK S_AXI_HP2/HP2_DDR_LOWOCM
+            m_axi_compute     S_AXI_HP1 S_AXI_HP1_ACLK S_AXI_HP1/HP1_DDR_LOWOCM
+            m_axi_weight      S_AXI_HP2 S_AXI_HP2_ACLK S_AXI_HP2/HP2_DDR_LOWOCM
             m_axi_fetch_store S_AXI_HP3 S_AXI_HP3_ACLK S_AXI_HP3/HP3_DDR_LOWOCM
         }]
 }

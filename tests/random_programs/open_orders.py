@@ -7,6 +7,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from vta_rtl.isa.names import MASTERS
 from vta_rtl.verilated.device import Transfers
 from vta_stages.isa.codec import Column, InstructionTable
 from vta_stages.isa.instructions import SINGLE_ROW, MemoryType, Module, Opcode, element_bytes
@@ -27,8 +28,9 @@ class OpenOrders:
         modules = table.modules.astype(np.int64)
         beats = _beats(program, table, bus_bytes)
         ordering = order_instructions(table, _refuse)
-        # By module: the numbers of its transfers, and the beats after which each has ended.
-        self._of = {m: np.flatnonzero((modules == m) & (beats > 0)) for m in Module}
+        # By master but fetch: the numbers of its transfers, the beats after which each has ended.
+        of = _masters(table)
+        self._of = {m: np.flatnonzero((of == m) & (beats > 0)) for m in range(1, len(MASTERS))}
         self._ends = {m: np.cumsum(beats[of]) for m, of in self._of.items()}
         moved = np.flatnonzero(beats > 0)
         first, second = (grid.ravel() for grid in np.meshgrid(moved, moved, indexing="ij"))
@@ -56,10 +58,10 @@ class OpenOrders:
 
     def see(self, transfers: Transfers) -> None:
         """Note the order in which a run's transfers happened."""
-        for module, numbers in self._of.items():
-            chosen = transfers.port == module + 1  # the first port is that of fetch
+        for master, numbers in self._of.items():
+            chosen = transfers.port == master
             ends = np.cumsum(transfers.beats[chosen])
-            expected = self._ends[module]
+            expected = self._ends[master]
             assert (int(ends[-1]) if len(ends) else 0) == (expected[-1] if len(expected) else 0)
             last = np.searchsorted(ends, expected)
             first = np.concatenate([[0], last[:-1] + 1]).astype(np.int64)[: len(last)]
@@ -71,6 +73,16 @@ class OpenOrders:
 
 def _refuse(index: int, what: str) -> NoReturn:
     raise AssertionError(f"instruction {index}: {what}")
+
+
+def _masters(table: InstructionTable) -> NDArray[np.int64]:
+    """Return the number of the master of each instruction, if it moves something."""
+    names = list(MASTERS)
+    masters = np.array([names.index(m.name.lower()) for m in Module])[table.modules]
+    loads = table.positions[Opcode.LOAD]
+    weights = table.columns[Opcode.LOAD]["memory_type"] == MemoryType.WGT
+    masters[loads[weights]] = names.index("weight")
+    return masters
 
 
 def _beats(program: RandomProgram, table: InstructionTable, bus_bytes: int) -> NDArray[np.int64]:

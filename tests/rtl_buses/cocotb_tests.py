@@ -14,14 +14,14 @@ from random_programs.generator import random_program
 from random_programs.machines import MACHINES
 from random_programs.program import RandomProgram
 
-from vta_rtl.isa.names import MODULES
+from vta_rtl.isa.names import MASTERS
 from vta_rtl.registers.register_table import Error
 from vta_stages.isa.instructions import Load, MemoryType, Store
 
 from .devices import Board
 
 MACHINE = MACHINES[os.environ["RTL_BUSES_MACHINE"]]
-ANSWER = {module: Error[f"{module.upper()}_ANSWER"] for module in MODULES}
+ANSWER = {master: Error[f"{module.upper()}_ANSWER"] for master, module in MASTERS.items()}
 
 
 def program(seed: int) -> RandomProgram:
@@ -30,16 +30,14 @@ def program(seed: int) -> RandomProgram:
 
 
 def uses_all_masters(some: RandomProgram) -> bool:
-    """Return whether a program reads with load and compute, and writes."""
+    """Return whether a program reads inputs, weights and something for compute, and writes."""
     kinds = {
         each.memory_type if isinstance(each, Load) else MemoryType.OUT
         for each in some.instructions
         if isinstance(each, Load | Store) and each.x_size * each.y_size > 0
     }
-    loads = {MemoryType.INP, MemoryType.WGT}
-    return (
-        bool(kinds & loads) and bool(kinds - loads - {MemoryType.OUT}) and MemoryType.OUT in kinds
-    )
+    needed = {MemoryType.INP, MemoryType.WGT, MemoryType.OUT}
+    return kinds > needed
 
 
 WHOLE = next(some for some in map(program, count()) if uses_all_masters(some))
@@ -79,12 +77,12 @@ async def pauses_of_all_channels_change_nothing(dut: Any) -> None:
 async def error_answers_end_the_program_and_name_the_module(dut: Any) -> None:
     core = await board(dut)
     core.pause(20)
-    for module in MODULES:
+    for master in MASTERS:
         for answer in (AxiResp.SLVERR, AxiResp.DECERR):
-            core.faults[module] = answer
+            core.faults[master] = answer
             error, _ = await core.run(WHOLE.words, WHOLE.dram)
-            assert not core.faults, f"{module}: no answer"
-            assert error == ANSWER[module], f"{module}, {answer!r}: {error!r}"
+            assert not core.faults, f"{master}: no answer"
+            assert error == ANSWER[master], f"{master}, {answer!r}: {error!r}"
             assert await core.read("interrupt_status") & 6, "no interrupt of an error"
             await check(core, WHOLE)  # the next program runs
 
@@ -92,6 +90,6 @@ async def error_answers_end_the_program_and_name_the_module(dut: Any) -> None:
 @cocotb.test()
 async def an_exclusive_okay_is_no_error(dut: Any) -> None:
     core = await board(dut)
-    core.faults = dict.fromkeys(MODULES, AxiResp.EXOKAY)
+    core.faults = dict.fromkeys(MASTERS, AxiResp.EXOKAY)
     await check(core, WHOLE)
     assert not core.faults

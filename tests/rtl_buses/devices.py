@@ -23,7 +23,7 @@ from cocotbext.axi.sparse_memory import SparseMemory
 from numpy.typing import NDArray
 
 from vta_rtl.dram.axi import BOUNDARY_BYTES, BURST_BEATS
-from vta_rtl.isa.names import BASES, MODULES
+from vta_rtl.isa.names import BASES, MASTERS, WRITER
 from vta_rtl.registers.register_table import BY_NAME, Error
 
 IMAGE = 0x10_0000
@@ -40,9 +40,9 @@ class Board:
     def __init__(self, dut: Any, bus_bytes: int) -> None:
         self.dut = dut
         self.bus_bytes = bus_bytes
-        self.bursts: dict[str, list[tuple[int, int]]] = {module: [] for module in MODULES}
+        self.bursts: dict[str, list[tuple[int, int]]] = {master: [] for master in MASTERS}
         self.faults: dict[str, AxiResp] = {}
-        """By module, what its next answer says instead of OKAY."""
+        """By master, what its next answer says instead of OKAY."""
         self._clock = Clock(dut.aclk, 10, unit="ns")
         self._memory = SparseMemory(1 << 32)
         self._rams: dict[str, Any] = {}
@@ -54,16 +54,14 @@ class Board:
         dut.aresetn.value = 0
         bus = AxiLiteBus.from_prefix(dut, "s_axi_control")
         self.registers = AxiLiteMaster(bus, dut.aclk, dut.aresetn, reset_active_level=False)
-        for module in MODULES:
-            kind, ram = (
-                (AxiWriteBus, AxiRamWrite) if module == "store" else (AxiReadBus, AxiRamRead)
-            )
-            bus = kind.from_prefix(dut, f"m_axi_{module}")
-            self._rams[module] = ram(
+        for master in MASTERS:
+            kind, ram = (AxiWriteBus, AxiRamWrite) if master == WRITER else (AxiReadBus, AxiRamRead)
+            bus = kind.from_prefix(dut, f"m_axi_{master}")
+            self._rams[master] = ram(
                 bus, dut.aclk, dut.aresetn, reset_active_level=False, mem=self._memory
             )
-            self._answer_with_faults(module)
-            cocotb.start_soon(self._watch(module))
+            self._answer_with_faults(master)
+            cocotb.start_soon(self._watch(master))
         await ClockCycles(dut.aclk, 4)
         dut.aresetn.value = 1
         await ClockCycles(dut.aclk, 4)
@@ -121,28 +119,28 @@ class Board:
         error = Error(await self.read("error"))
         return error, np.frombuffer(self._memory.read(IMAGE, dram.nbytes), np.uint8)
 
-    def _answer_with_faults(self, module: str) -> None:
-        """Let ``faults`` change a module's next answer."""
+    def _answer_with_faults(self, master: str) -> None:
+        """Let ``faults`` change a master's next answer."""
         channel, name = (
-            (self._rams[module].b_channel, "bresp")
-            if module == "store"
-            else (self._rams[module].r_channel, "rresp")
+            (self._rams[master].b_channel, "bresp")
+            if master == WRITER
+            else (self._rams[master].r_channel, "rresp")
         )
         send = channel.send
 
         async def send_with_faults(answer: Any) -> None:
-            if module in self.faults:
-                setattr(answer, name, self.faults.pop(module))
+            if master in self.faults:
+                setattr(answer, name, self.faults.pop(master))
             await send(answer)
 
         channel.send = send_with_faults
 
-    async def _watch(self, module: str) -> None:
+    async def _watch(self, master: str) -> None:
         """Note the bursts of a master, and check them and its data."""
-        channel = "aw" if module == "store" else "ar"
+        channel = "aw" if master == WRITER else "ar"
 
         def signal(name: str) -> int:
-            return int(getattr(self.dut, f"m_axi_{module}_{name}").value)
+            return int(getattr(self.dut, f"m_axi_{master}_{name}").value)
 
         lengths: list[int] = []
         beat = sent = 0
@@ -152,12 +150,12 @@ class Board:
             if not int(self.dut.aresetn.value):
                 continue
             for name, payload in ((channel, ("addr", "len")), ("w", ("data", "last"))):
-                if name == "w" and module != "store":
+                if name == "w" and master != WRITER:
                     continue
                 now = {f"{name}{part}": signal(f"{name}{part}") for part in payload}
                 if f"{name}valid" in held:
-                    assert signal(f"{name}valid"), f"{module}: {name} takes back its offer"
-                    assert all(held[k] == v for k, v in now.items()), f"{module}: {name} changes"
+                    assert signal(f"{name}valid"), f"{master}: {name} takes back its offer"
+                    assert all(held[k] == v for k, v in now.items()), f"{master}: {name} changes"
                 held = {k: v for k, v in held.items() if not k.startswith(name)}
                 if signal(f"{name}valid") and not signal(f"{name}ready"):
                     held |= now | {f"{name}valid": 1}
@@ -169,9 +167,9 @@ class Board:
                 last = address + beats * self.bus_bytes - 1
                 assert address // BOUNDARY_BYTES == last // BOUNDARY_BYTES, "crosses 4 KiB"
                 assert address >= IMAGE and last < IMAGE + WINDOW_BYTES
-                self.bursts[module].append((address, beats))
+                self.bursts[master].append((address, beats))
                 lengths.append(beats)
-            if module == "store" and signal("wvalid") and signal("wready"):
+            if master == WRITER and signal("wvalid") and signal("wready"):
                 beat += 1
                 if signal("wlast"):
                     sent += 1

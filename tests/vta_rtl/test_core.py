@@ -99,7 +99,7 @@ def with_core(
     async def run(ctx: SimulatorContext) -> None:
         await check(Driver(core, ctx), model)
 
-    readers = (core.fetch_bus, core.load_bus, core.compute_bus)
+    readers = (core.fetch_bus, core.load_bus, core.weight_bus, core.compute_bus)
     masters = [*(model.reads_of(bus) for bus in readers), model.writes_of(core.store_bus)]
     simulate(core, run, background=masters)
 
@@ -281,6 +281,42 @@ def test_a_load_outside_the_window_names_its_module(kind: MemoryType) -> None:
         assert await driver.read("error") == expected
         assert await driver.read("error_address") == 64 * element_bytes(SMALL, kind)
         assert [address for address, _ in model.bursts] == [0]
+
+    with_core(dram, check)
+
+
+@pytest.mark.parametrize("outside", [MemoryType.INP, MemoryType.WGT])
+def test_an_error_of_one_load_ends_the_other_one_that_runs(outside: MemoryType) -> None:
+    """Both masters of load come to rest, so that the next program finds it as after a reset."""
+    kinds = (MemoryType.INP, MemoryType.WGT)
+    far = {
+        kind: 64 * element_bytes(SMALL, MemoryType.WGT) if kind is outside else 0 for kind in kinds
+    }
+    loads = [
+        Load(
+            memory_type=kind,
+            sram_base=0,
+            dram_base=far[kind] // element_bytes(SMALL, kind),
+            x_size=512 // element_bytes(SMALL, kind) // 8,
+            y_size=4,
+            x_stride=1,
+            push_next=kind is MemoryType.WGT,
+        )
+        for kind in kinds
+    ]
+    words = program(*loads, Finish(pop_prev=True))
+    dram = np.zeros(0x2000, np.uint8)
+    dram[: len(words)] = words
+
+    async def check(driver: Driver, model: DramModel) -> None:
+        for last, error in ((far[outside] - 1, Error.LOAD_OUTSIDE), (ALL, Error(0))):
+            await driver.write("window_last", last)
+            await driver.start(0, 3)
+            await driver.wait("state", State.IDLE)
+            assert await driver.read("error") == error
+            assert await driver.read("error_address") == (far[outside] if error else 0)
+            assert await driver.read("done") == (not error)
+        assert await driver.read("load_busy_cycles") > 0
 
     with_core(dram, check)
 

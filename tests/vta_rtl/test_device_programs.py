@@ -123,7 +123,7 @@ def check_on_hardware(
             ctx.set(device.start, cycles % 100 == 50)
         assert ctx.get(device.idle)
 
-    readers = (device.fetch_bus, device.load_bus, device.compute_bus)
+    readers = (device.fetch_bus, device.load_bus, device.weight_bus, device.compute_bus)
     groups = [readers] if shared_port else [(bus,) for bus in readers]
     masters = [*(model.reads_of(*some) for some in groups), model.writes_of(device.store_bus)]
     simulate(device, run, background=masters)

@@ -49,6 +49,6 @@ def test_random_programs_leave_the_bytes_of_the_simulator() -> None:
             found, expected = model.contents[:address], expected_dram(program)
             np.testing.assert_array_equal(found, expected, err_msg=f"seed {seed}")
 
-    readers = (device.fetch_bus, device.load_bus, device.compute_bus)
+    readers = (device.fetch_bus, device.load_bus, device.weight_bus, device.compute_bus)
     masters = [*(model.reads_of(bus) for bus in readers), model.writes_of(device.store_bus)]
     simulate(device, run, background=masters)

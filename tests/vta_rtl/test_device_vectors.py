@@ -61,6 +61,6 @@ def test_recorded_vectors_give_the_recorded_bytes(
             after = dram.contents[: len(before)]
             np.testing.assert_array_equal(after, vector["dram_after"], err_msg=file.stem)
 
-    readers = (device.fetch_bus, device.load_bus, device.compute_bus)
+    readers = (device.fetch_bus, device.load_bus, device.weight_bus, device.compute_bus)
     masters = [*(dram.reads_of(bus) for bus in readers), dram.writes_of(device.store_bus)]
     simulate(device, run, background=masters)

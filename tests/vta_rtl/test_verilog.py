@@ -8,6 +8,7 @@ import pytest
 from accelerators import TINY
 
 from vta_rtl import verilog as verilog_module
+from vta_rtl.isa.names import MASTERS, WRITER
 from vta_rtl.verilog import TOP_NAME, verilog
 from vta_stages.errors import AcceleratorError
 
@@ -40,11 +41,11 @@ def test_registers_are_an_axi_lite_slave(ports: dict[str, tuple[str, int]]) -> N
     assert [name for name, way in ready.items() if way == "input"] == ["bready", "rready"]
 
 
-@pytest.mark.parametrize("module", ["fetch", "load", "compute"])
+@pytest.mark.parametrize("master", [master for master in MASTERS if master != WRITER])
 def test_masters_that_read_have_no_channels_to_write(
-    module: str, ports: dict[str, tuple[str, int]]
+    master: str, ports: dict[str, tuple[str, int]]
 ) -> None:
-    prefix = f"m_axi_{module}_"
+    prefix = f"m_axi_{master}_"
     found = {name.removeprefix(prefix): p for name, p in ports.items() if name.startswith(prefix)}
     address = {"araddr": 32, "arlen": 8, "arsize": 3, "arburst": 2, "arcache": 4, "arprot": 3}
     outputs = address | {"arvalid": 1, "rready": 1}

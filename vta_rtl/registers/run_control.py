@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from vta_rtl.isa.names import BASES, MODULES, RUNNERS
+from vta_rtl.isa.names import BASES, MASTERS, MODULES, RUNNERS
 from vta_rtl.registers.axi_lite import WORD_BITS, lite_bus
 from vta_rtl.registers.bank import RegisterBank
 from vta_rtl.registers.register_table import (
@@ -39,10 +39,10 @@ class RunControl(wiring.Component):
     instructions; ``abort`` Out(1), 1 until ``quiet`` In(1); ``window_first`` and ``window_last``
     Out, of the program that runs.
 
-    From the device: ``done`` In(1); by module, ``ended`` In, 1 in the cycle in which it has ended
-    an instruction; ``unknown_opcode`` In(1); by module, fetch included, ``busy`` and ``stalled``
-    In, and ``failed`` and ``refused`` In, 1 for one cycle if the bus answered with an error or a
-    burst was outside the window, with its ``address`` In.
+    From the device: ``done`` In(1); by module, ``left`` In, 1 in the cycle in which an instruction
+    leaves its queue; ``unknown_opcode`` In(1); by module, fetch included, ``busy`` and ``stalled``
+    In; by master, ``failed`` and ``refused`` In, 1 for one cycle if the bus answered with an error
+    or a burst was outside the window, with its ``address`` In.
     """
 
     def __init__(self, accelerator: Accelerator, *, bus_bytes: int) -> None:
@@ -50,6 +50,7 @@ class RunControl(wiring.Component):
         self._bus_bytes = bus_bytes
         runners = data.StructLayout(dict.fromkeys(RUNNERS, 1))
         modules = data.StructLayout(dict.fromkeys(MODULES, 1))
+        masters = data.StructLayout(dict.fromkeys(MASTERS, 1))
         super().__init__(
             {
                 "bus": In(lite_bus()),
@@ -65,13 +66,13 @@ class RunControl(wiring.Component):
                 "window_first": Out(WORD_BITS),
                 "window_last": Out(WORD_BITS),
                 "done": In(1),
-                "ended": In(runners),
+                "left": In(runners),
                 "busy": In(modules),
                 "stalled": In(modules),
                 "unknown_opcode": In(1),
-                "failed": In(modules),
-                "refused": In(modules),
-                "address": In(data.StructLayout(dict.fromkeys(MODULES, WORD_BITS))),
+                "failed": In(masters),
+                "refused": In(masters),
+                "address": In(data.StructLayout(dict.fromkeys(MASTERS, WORD_BITS))),
             }
         )
 
@@ -132,12 +133,15 @@ class RunControl(wiring.Component):
             m.d.comb += [
                 self.enable[module].eq(enabled),
                 _bit(control, Control.START).eq(enabled),
-                _bit(control, Control.IDLE).eq(~enabled),
+                # What has left its queue may still run.
+                _bit(control, Control.IDLE).eq(
+                    ~enabled & ~self.busy[module] & ~self.stalled[module]
+                ),
                 _bit(control, Control.AUTO_RESTART).eq(again),
             ]
             with m.If(written & starting):
                 m.d.sync += enabled.eq(1)
-            with m.Elif(self.ended[module] & ~again):
+            with m.Elif(self.left[module] & ~again):
                 m.d.sync += enabled.eq(0)
             with m.If(written & restarting):
                 m.d.sync += again.eq(1)
@@ -149,18 +153,19 @@ class RunControl(wiring.Component):
         found, kept, address = Signal(WORD_BITS), Signal(WORD_BITS), Signal(WORD_BITS)
         m.d.comb += _bit(found, Error.UNKNOWN_OPCODE).eq(self.unknown_opcode)
         for module in MODULES:
+            own = [master for master, of in MASTERS.items() if of == module]
             m.d.comb += [
-                _bit(found, Error[f"{module.upper()}_ANSWER"]).eq(self.failed[module]),
-                _bit(found, Error[f"{module.upper()}_OUTSIDE"]).eq(self.refused[module]),
+                _bit(found, Error[f"{module.upper()}_{what}"]).eq(Cat(*(by[n] for n in own)).any())
+                for what, by in (("ANSWER", self.failed), ("OUTSIDE", self.refused))
             ]
         with m.If(self.start):
             m.d.sync += [kept.eq(0), address.eq(0)]
         with m.Else():
             cleared = Mux(bank.written.error, bank.ones, 0)
             m.d.sync += kept.eq((kept & ~cleared) | found)
-            for module in reversed(MODULES):  # the first one counts, as its statement is the last
-                with m.If(self.refused[module] & (kept == 0)):
-                    m.d.sync += address.eq(self.address[module])
+            for master in reversed(MASTERS):  # the first one counts, as its statement is the last
+                with m.If(self.refused[master] & (kept == 0)):
+                    m.d.sync += address.eq(self.address[master])
         m.d.comb += [bank.others.error.eq(kept), bank.others.error_address.eq(address)]
         error = Signal()
         m.d.comb += error.eq(found != 0)

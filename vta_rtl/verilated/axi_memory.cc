@@ -9,10 +9,10 @@ namespace {
 constexpr std::uint8_t kOkay = 0;
 constexpr std::uint8_t kDecodeError = 3;  // AMBA AXI, A3.4.4
 
-enum Port : std::uint32_t { kFetch, kLoad, kCompute, kStore };
+enum Port : std::uint32_t { kFetch, kLoad, kWeight, kCompute, kStore };
 
 std::uint32_t delay_of(const MemoryCosts& costs, std::uint32_t port) {
-  if (port == kLoad) return costs.load_delay_cycles;
+  if (port == kLoad || port == kWeight) return costs.load_delay_cycles;
   return port == kCompute ? costs.compute_delay_cycles : 0;
 }
 

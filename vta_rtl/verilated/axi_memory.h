@@ -35,7 +35,7 @@ struct MemoryCosts {
   std::uint32_t compute_delay_cycles;  // the same for compute
 };
 
-/// A burst of one of the ports fetch, load, compute and store, in this order.
+/// A burst of one of the ports fetch, load, weight, compute and store, in this order.
 struct Transfer {
   std::uint64_t first_cycle;  // in which memory was read or written
   std::uint64_t last_cycle;
@@ -86,7 +86,7 @@ struct Arena {
 
 class AxiMemory {
  public:
-  static constexpr std::size_t kReadPorts = 3;
+  static constexpr std::size_t kReadPorts = 4;
   static constexpr std::size_t kBurstsPerPort = 8;  // accepted and not yet answered
 
   AxiMemory(Arena arena, const MemoryCosts& costs, const std::array<ReadPort, kReadPorts>& reads,

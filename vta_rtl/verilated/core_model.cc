@@ -28,7 +28,8 @@ std::array<ReadPort, AxiMemory::kReadPorts> read_ports(VtaCoreModel& core) {
     .rresp = core.m_axi_##name##_rresp, .rlast = core.m_axi_##name##_rlast,       \
     .rready = core.m_axi_##name##_rready                                          \
   }
-  return {{VTA_RTL_READ_PORT(fetch), VTA_RTL_READ_PORT(load), VTA_RTL_READ_PORT(compute)}};
+  return {{VTA_RTL_READ_PORT(fetch), VTA_RTL_READ_PORT(load), VTA_RTL_READ_PORT(weight),
+           VTA_RTL_READ_PORT(compute)}};
 #undef VTA_RTL_READ_PORT
 }
 

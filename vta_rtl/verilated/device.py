@@ -34,8 +34,9 @@ class _Result(IntEnum):
 class Transfers(NamedTuple):
     """Bursts in the order in which they ended, as columns int64[n].
 
-    ``port`` is the place of fetch, load, compute or store in this list. Memory was read or written
-    in the cycles from ``first_cycle`` to ``last_cycle``; a burst of store is written in one cycle.
+    ``port`` is the place of the master in :data:`~vta_rtl.isa.names.MASTERS`. Memory was read or
+    written in the cycles from ``first_cycle`` to ``last_cycle``; a burst of store is written in one
+    cycle.
     """
 
     first_cycle: NDArray[np.int64]

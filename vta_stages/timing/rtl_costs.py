@@ -51,7 +51,8 @@ def rtl_costs(
 
 
 def time_on_rtl(program: Program, cost: CostModel) -> Timing:
-    """Return the timing of a verified program on this hardware, whose modules have a port each.
+    """Return the timing of a verified program on this hardware, whose modules have a port
+    each, and weights one of their own.
 
     ``cost`` is that of :func:`rtl_costs`.
     """

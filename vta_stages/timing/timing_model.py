@@ -2,10 +2,12 @@
 
 The fetch unit reads instructions from DRAM in bursts and pushes them, in order, to three bounded
 command queues. Each module runs its queue in order: it waits for its instruction, pops tokens,
-works, and pushes tokens. The rows of a transfer run one after the other. Each waits for the latency
-of the memory and then moves its bytes in bursts over the :mod:`port <vta_stages.timing.port>`,
-which serves one burst at a time in order of request, or takes several requests at the same time.
-Costs come from :class:`vta_stages.timing.cost_model.CostModel`.
+works, and pushes tokens. If it is several users of the port, their instructions overlap, but each
+begins after those before it have begun, and pushes its tokens after they have. The rows of a
+transfer run one after the other. Each waits for the latency of the memory and then moves its bytes
+in bursts over the :mod:`port <vta_stages.timing.port>`, which serves one burst at a time in order
+of request, or takes several requests at the same time. Costs come from
+:class:`vta_stages.timing.cost_model.CostModel`.
 
     load      |wait fetch|wait token|12| 80 |wait port|bytes| 80 |bytes|
                                     ^busy, except for the waits for the port
@@ -29,12 +31,9 @@ from vta_stages.isa.instructions import (
 )
 from vta_stages.program import Program
 from vta_stages.timing.cost_model import CostModel
-from vta_stages.timing.port import Burst, Port, Transfer, port_of
+from vta_stages.timing.port import FETCH, Burst, Port, Transfer, port_of
 
 INSTRUCTION_BYTES = 16
-FETCH = len(Module)
-"""The number of the fetch unit among the users of the port, after the modules."""
-
 _PUSHES = ((Token.PUSH_PREV, -1), (Token.PUSH_NEXT, 1))
 _POPS = ((Token.POP_PREV, -1), (Token.POP_NEXT, 1))
 
@@ -95,9 +94,10 @@ def time_program(
     machine = _Machine(program, work, cost, port or port_of(cost))
     machine.run()
     waits = {name: np.array(values, np.int64) for name, values in machine.waits.items()}
-    spent = np.array(machine.ends, np.int64) - np.array(machine.begins, np.int64)
-    columns = {"busy_cycles": spent - waits["port_cycles"], **waits, "moved_bytes": work.moved}
     modules = program.table.modules
+    spent = _spent(modules, np.array(machine.begins, np.int64), np.array(machine.ends, np.int64))
+    busy = np.maximum(spent - waits["port_cycles"], 0)
+    columns = {"busy_cycles": busy, **waits, "moved_bytes": work.moved}
 
     def summary(first: int, end: int) -> dict[Module, ModuleTiming]:
         chosen = modules[first:end]
@@ -140,6 +140,18 @@ def program_bytes(program: Program) -> int:
     """Return the bytes that a run of a program moves, its instructions included."""
     moved = int(_Work.of(program, CostModel()).moved.sum())
     return moved + len(program.instructions) * INSTRUCTION_BYTES
+
+
+def _spent(
+    modules: NDArray[np.int8], begins: NDArray[np.int64], ends: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return each instruction's cycles, without those before the end of its module's last one."""
+    spent = np.zeros(len(ends), np.int64)
+    for module in Module:
+        own = modules == module
+        before = np.concatenate([[0], ends[own]])[:-1]
+        spent[own] = ends[own] - np.maximum(begins[own], before)
+    return spent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,15 +231,24 @@ class _Queue:
 
 @dataclass(slots=True, eq=False)
 class _Unit:
-    """A module, which is processing instruction ``queue[at]`` of its queue."""
+    """A module, which is processing the instructions ``queue[ended:begun]`` of its queue.
+
+    There is more than one only if it ``overlaps``. ``free`` is when each of its users has ended its
+    work; ``transferring`` has the instruction of each that is not known yet, and ``endings`` the
+    times of those that are.
+    """
 
     module: Module
     queue: list[int]
     commands: _Queue
-    at: int = 0
-    free: int = 0
-    transferring: bool = False
-    ending: int | None = None
+    overlaps: bool
+    begun: int = 0
+    ended: int = 0
+    last_begin: int = 0
+    last_end: int = 0
+    free: dict[int, int] = field(default_factory=dict)
+    transferring: dict[int, int] = field(default_factory=dict)
+    endings: dict[int, int] = field(default_factory=dict)
 
 
 class _Machine:
@@ -243,6 +264,10 @@ class _Machine:
         self._loads_weights: list[bool] = work.loads_weights.tolist()
         self._flags: list[int] = table.tokens.tolist()
         self._modules: list[int] = table.modules.tolist()
+        self._users = [
+            port.user(module, weights=weights)
+            for module, weights in zip(self._modules, self._loads_weights, strict=True)
+        ]
         count = len(self._modules)
         self._units = [
             _Unit(
@@ -253,6 +278,7 @@ class _Machine:
                     if module is Module.LOAD
                     else accelerator.command_queue_depth
                 ),
+                overlaps=port.user(module, weights=True) != port.user(module, weights=False),
             )
             for module in Module
         ]
@@ -291,11 +317,12 @@ class _Machine:
                 for done in range(INSTRUCTION_BYTES, burst.count_bytes + 1, INSTRUCTION_BYTES)
             ]
             return
-        unit = self._units[burst.user]
-        self.waits["port_cycles"][unit.queue[unit.at]] += burst.port_cycles
+        (unit,) = (unit for unit in self._units if burst.user in unit.transferring)
+        index = unit.transferring[burst.user]
+        self.waits["port_cycles"][index] += burst.port_cycles
         if burst.last:
-            unit.transferring = False
-            unit.ending = burst.end
+            del unit.transferring[burst.user]
+            unit.endings[index] = unit.free[burst.user] = burst.end
 
     # The fetch unit.
 
@@ -334,30 +361,31 @@ class _Machine:
     def _advance(self, unit: _Unit) -> bool:
         """Run a module until it waits or uses the port; return whether it made progress."""
         moved = False
-        while not unit.transferring and unit.at < len(unit.queue):
-            if unit.ending is not None:
-                if not self._finish(unit):
-                    return moved
-            elif not self._begin(unit):
-                return moved
+        while self._finish(unit) or self._begin(unit):
             moved = True
         return moved
 
     def _begin(self, unit: _Unit) -> bool:
-        index, module = unit.queue[unit.at], unit.module
-        fetched = unit.commands.filled() if unit.at == len(unit.commands.popped) else None
-        if fetched is None and unit.at == len(unit.commands.popped):
+        if unit.begun == len(unit.queue) or (unit.begun > unit.ended and not unit.overlaps):
+            return False
+        index, module = unit.queue[unit.begun], unit.module
+        user = self._users[index]
+        free = unit.last_begin if unit.overlaps else unit.last_end
+        fetched = unit.commands.filled() if unit.begun == len(unit.commands.popped) else None
+        if fetched is None and unit.begun == len(unit.commands.popped):
             return False
         if fetched is not None:
-            unit.commands.popped.append(max(unit.free, fetched))
-            self.waits["fetch_cycles"][index] = max(fetched - unit.free, 0)
+            unit.commands.popped.append(max(free, fetched))
+            self.waits["fetch_cycles"][index] = max(fetched - max(free, unit.last_end), 0)
+        if user in unit.transferring:
+            return fetched is not None
         flags = self._flags[index]
         pops = [self._tokens[module + step, module] for flag, step in _POPS if flags & flag]
         tokens = [queue.filled() for queue in pops]
         if None in tokens:
             # Taking an instruction made room in its queue, even if it has to wait now.
             return fetched is not None
-        at = unit.commands.popped[unit.at]
+        at = max(unit.commands.popped[unit.begun], unit.free.get(user, 0))
         for (flag, _), name in zip(_POPS, ("previous_cycles", "next_cycles"), strict=True):
             if flags & flag:
                 pushed = tokens.pop(0) or 0
@@ -365,12 +393,13 @@ class _Machine:
                 at = max(at, pushed)
         for queue in pops:
             queue.popped.append(at)
-        self.begins[index] = at
+        self.begins[index] = unit.last_begin = at
+        unit.begun += 1
         if self._rows[index]:
-            unit.transferring = True
-            self._port.start(module, at + self._cycles[index], self._transfer(index, module))
+            unit.transferring[user] = index
+            self._port.start(user, at + self._cycles[index], self._transfer(index, module))
         else:
-            unit.ending = at + self._cycles[index]
+            unit.endings[index] = unit.free[user] = at + self._cycles[index]
         return True
 
     def _transfer(self, index: int, module: Module) -> Transfer:
@@ -383,16 +412,19 @@ class _Machine:
         )
 
     def _finish(self, unit: _Unit) -> bool:
-        index, module = unit.queue[unit.at], unit.module
+        if unit.ended == unit.begun:
+            return False
+        index, module = unit.queue[unit.ended], unit.module
+        ending = unit.endings.get(index)
         flags = self._flags[index]
         pushes = [self._tokens[module, module + step] for flag, step in _PUSHES if flags & flag]
         rooms = [queue.room() for queue in pushes]
-        if unit.ending is None or None in rooms:
+        if ending is None or None in rooms:
             return False
-        end = max([unit.ending, *(room for room in rooms if room is not None)])
+        end = max([ending, unit.last_end, *(room for room in rooms if room is not None)])
         for queue in pushes:
             queue.pushed.append(end)
-        self.ends[index] = unit.free = end
-        unit.ending = None
-        unit.at += 1
+        self.ends[index] = unit.last_end = end
+        del unit.endings[index]
+        unit.ended += 1
         return True

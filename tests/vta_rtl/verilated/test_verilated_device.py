@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vta_rtl.isa.names import MASTERS
 from vta_rtl.verilated.device import VerilatedDevice, VerilatedDeviceError
 from vta_rtl.verilated.memory_costs import MemoryCosts
 from vta_stages.accelerator import Accelerator
@@ -72,7 +73,8 @@ def test_transfers_are_recorded_with_the_cycles_in_which_memory_was_used(
 ) -> None:
     accelerator = ACCELERATORS[revision]
     loads = [
-        Load(memory_type=MemoryType.INP, sram_base=0, dram_base=0, x_size=8, push_next=True),
+        Load(memory_type=MemoryType.INP, sram_base=0, dram_base=0, x_size=8),
+        Load(memory_type=MemoryType.WGT, sram_base=0, dram_base=0, x_size=1, push_next=True),
         Load(memory_type=MemoryType.ACC, sram_base=0, dram_base=0, x_size=2, pop_prev=True),
     ]
     program = encode(accelerator, [*loads, Finish()])
@@ -87,19 +89,20 @@ def test_transfers_are_recorded_with_the_cycles_in_which_memory_was_used(
         device.record_transfers(True)
         device.run_image(program, np.zeros(256, np.uint8))
         found = device.transfers()
-        by_port = [found.port == port for port in range(4)]
+        by_port = [found.port == port for port in range(len(MASTERS))]
         assert [found.beats[chosen].sum() for chosen in by_port] == [
             len(program) * 16 // BUS_BYTES[revision],
             8 * accelerator.inp_bytes // BUS_BYTES[revision],
+            accelerator.wgt_bytes // BUS_BYTES[revision],
             2 * accelerator.acc_bytes // BUS_BYTES[revision],
             0,
         ]
         assert (found.last_cycle - found.first_cycle + 1 >= found.beats).all()
-        assert found.first_cycle[by_port[2]].min() > found.last_cycle[by_port[1]].max()
+        assert found.first_cycle[by_port[3]].min() > found.last_cycle[by_port[2]].max()
         begin = found.first_cycle.min()
-        begins[name] = [found.first_cycle[by_port[port]].min() - begin for port in (1, 2)]
+        begins[name] = [found.first_cycle[by_port[port]].min() - begin for port in (1, 2, 3)]
     assert begins["slow load"] == [n + 500 for n in begins["quick"]]
-    assert begins["slow compute"] == [begins["quick"][0], begins["quick"][1] + 500]
+    assert begins["slow compute"] == [*begins["quick"][:2], begins["quick"][2] + 500]
     device.record_transfers(False)
     device.run_image(program, np.zeros(256, np.uint8))
     assert not len(device.transfers().port)

@@ -1,4 +1,4 @@
-"""The ports of edgepipe's own hardware, one for each module, and the memory behind them."""
+"""The ports of edgepipe's own hardware, one for each master, and the memory behind them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from vta_stages.isa.instructions import Module
 from vta_stages.timing.cost_model import CostModel
-from vta_stages.timing.port import Burst, Masters, Transfer
+from vta_stages.timing.port import WEIGHTS, Burst, Masters, Transfer
 
 LATENCY = 50
 COST = CostModel(
@@ -17,7 +17,7 @@ COST = CostModel(
 )  # fmt: skip
 
 
-def served(transfers: Mapping[Module, Transfer], at: Mapping[Module, int]) -> list[Burst]:
+def served(transfers: Mapping[int, Transfer], at: Mapping[int, int]) -> list[Burst]:
     port = Masters(COST)
     for user, transfer in transfers.items():
         port.start(user, at[user], transfer)
@@ -57,6 +57,32 @@ def test_two_long_transfers_share_the_memory() -> None:
     first = [burst.user for burst in bursts[:10]]
     assert first.count(Module.LOAD) == pytest.approx(5, abs=1)
     assert bursts[-1].end == LATENCY + 40 * 16
+
+
+@pytest.mark.parametrize(
+    ("users", "fifths"),
+    [
+        ((Module.LOAD, Module.COMPUTE), 2),
+        ((WEIGHTS, Module.COMPUTE), 1),
+        ((Module.LOAD, WEIGHTS, Module.COMPUTE), 1),
+    ],
+)
+def test_a_port_also_takes_the_turns_of_those_before_it_that_are_idle(
+    users: tuple[int, ...], fifths: int
+) -> None:
+    """The turns of store and fetch are those of load: of its inputs, or of its weights."""
+    all_of_them = {user: rows(50, 256) for user in users}
+    first = [burst.user for burst in served(all_of_them, dict.fromkeys(users, 0))[:50]]
+    assert first.count(Module.COMPUTE) == pytest.approx(10 * fifths, abs=1)
+    runs = "".join("c" if user == Module.COMPUTE else "l" for user in first).split("c")
+    assert max(map(len, runs)) <= 5
+
+
+def test_turns_that_a_port_did_not_use_are_lost() -> None:
+    at = {Module.LOAD: 0, Module.COMPUTE: 400}
+    bursts = served({Module.LOAD: rows(100, 256), Module.COMPUTE: rows(8, 256)}, at)
+    ends = [burst.end for burst in bursts if burst.user == Module.COMPUTE]
+    assert ends[-1] - ends[0] == pytest.approx(7 * 2.5 * 16, abs=32)
 
 
 def test_nothing_is_left_in_the_end() -> None:

@@ -17,14 +17,18 @@ Emit = Callable[[InstructionBuffer], object]
 
 def timed(emit: Emit, *, accelerator: Accelerator = STOCK, cost: CostModel | None = None) -> Timing:
     """Time what ``emit`` adds to an empty program."""
+    return time_program(program_of(emit, accelerator), cost)
+
+
+def program_of(emit: Emit, accelerator: Accelerator = STOCK) -> Program:
+    """Return what ``emit`` adds to an empty program."""
     buffer = InstructionBuffer(accelerator)
     emit(buffer)
     buffer.finish()
-    program = Program(
+    return Program(
         accelerator=accelerator,
         instructions=buffer.encode(),
         relocations=buffer.relocations,
         regions=(),
         consts=b"",
     )
-    return time_program(program, cost)
