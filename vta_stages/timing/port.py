@@ -210,12 +210,16 @@ class PipelinedPort(Port):
         return self._cost.port_cycles(count_bytes, weights=transfer.weights)
 
 
+_PORTS = 4
+
+
 class Masters(Port):
     """Ports of edgepipe's own hardware: each user has one, and memory serves them in turn.
 
     A transfer makes a request a cycle for each of its bursts, without waiting for bytes, up to
-    ``reads_in_flight`` of them. Of the users whose bytes are there, the memory moves a burst of the
-    one that it has not served for longest. Writes share the memory, too.
+    ``reads_in_flight`` of them. Each port has every fourth turn to move a beat. A turn whose port
+    has no bytes is the next port's, so load also takes those of store and fetch: beside it, compute
+    has a quarter of the memory. Bursts end in the order in which beats would complete them.
     """
 
     def __init__(self, cost: CostModel) -> None:
@@ -223,7 +227,11 @@ class Masters(Port):
         self._free = 0.0  # not rounded: bursts follow each other without a gap
         self._asked: dict[int, int] = {}
         self._ends: dict[int, deque[int]] = {}
-        self._served: dict[int, int] = {}
+        # In turns: when the burst began for which a user waits, when its last one ended, and when
+        # the last one of all began.
+        self._begun: dict[int, float] = {}
+        self._ended: dict[int, float] = {}
+        self._turn = 0.0
 
     def serve(self) -> Burst | None:
         """Move the next burst; None if no transfer is left."""
@@ -232,14 +240,13 @@ class Masters(Port):
         taken = {user: self._taken(user) for user in self._asked}
         ready = {user: at + self._transfers[user].transfer.row_cycles for user, at in taken.items()}
         moving = max(self._free, min(ready.values()))
-        waiting = [user for user, at in ready.items() if at <= moving]
-        user = min(waiting, key=lambda each: (self._served.get(each, -1), each))
+        user = self._next([user for user, at in ready.items() if at <= moving])
         progress = self._transfers[user]
         count_bytes, _, last = progress.take(self._cost.burst_bytes)
         delayed = math.ceil(moving) - max(ready[user], progress.ended)
         self._free = moving + count_bytes / self._cost.bytes_per_cycle
         begin, end = math.ceil(moving), math.ceil(self._free)
-        self._served[user] = progress.ended = end
+        progress.ended = end
         self._ends.setdefault(user, deque(maxlen=self._cost.reads_in_flight)).append(end)
         if last:
             del self._asked[user]
@@ -253,6 +260,20 @@ class Masters(Port):
             port_cycles=max(delayed, 0),
             last=last,
         )
+
+    def _next(self, waiting: list[int]) -> int:
+        """Return which of the users whose bytes are there ends its burst first."""
+        ports = sorted(waiting)
+        ends = {}
+        for before, user in zip([ports[-1], *ports], ports, strict=False):
+            turns = (user - before) % _PORTS or _PORTS
+            count_bytes = min(self._transfers[user].bytes_left, self._cost.burst_bytes)
+            begin = max(self._ended.get(user, 0.0), self._turn)
+            ends[user] = self._begun.setdefault(user, begin) + count_bytes / turns
+        user = min(ports, key=lambda each: ends[each])
+        self._turn = self._begun.pop(user)
+        self._ended[user] = ends[user]
+        return user
 
     def _taken(self, user: int) -> int:
         """Return when the next request of a user is taken."""

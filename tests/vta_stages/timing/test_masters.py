@@ -59,5 +59,19 @@ def test_two_long_transfers_share_the_memory() -> None:
     assert bursts[-1].end == LATENCY + 40 * 16
 
 
+def test_load_also_takes_the_turns_of_store_and_fetch_while_they_are_idle() -> None:
+    both = {module: rows(40, 256) for module in (Module.LOAD, Module.COMPUTE)}
+    first = [burst.user for burst in served(both, dict.fromkeys(both, 0))[:40]]
+    assert first.count(Module.COMPUTE) == pytest.approx(10, abs=1)
+    assert max(len(run) for run in "".join("cl"[user == 0] for user in first).split("c")) <= 4
+
+
+def test_turns_that_a_port_did_not_use_are_lost() -> None:
+    at = {Module.LOAD: 0, Module.COMPUTE: 400}
+    bursts = served({Module.LOAD: rows(100, 256), Module.COMPUTE: rows(8, 256)}, at)
+    ends = [burst.end for burst in bursts if burst.user == Module.COMPUTE]
+    assert ends[-1] - ends[0] == pytest.approx(7 * 4 * 16, abs=32)
+
+
 def test_nothing_is_left_in_the_end() -> None:
     assert Masters(COST).serve() is None
