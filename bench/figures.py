@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,8 +44,9 @@ class Figure:
         return [self.name, value, self.unit, self.bar or "-", verdict, self.source]
 
 
-def publish(name: str, figures: list[Figure]) -> int:
-    """Print the table and write the JSON file; return 1 if a limit is missed, else 0."""
+def publish(name: str, figures: list[Figure], *, printed_before: Sequence[Figure] = ()) -> int:
+    """Print the table and write the JSON file, which also has the figures that were printed before;
+    return 1 if a limit is missed, else 0."""
     print(
         format_table(
             ["figure", "value", "unit", "bar", "verdict", "source"], [f.row() for f in figures]
@@ -63,7 +65,7 @@ def publish(name: str, figures: list[Figure]) -> int:
             "pass": f.passed,
             "source": f.source,
         }
-        for f in figures
+        for f in (*figures, *printed_before)
     ]
     path.write_text(json.dumps(entries, indent=1) + "\n")
     print(f"written to {path}")

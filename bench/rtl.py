@@ -14,18 +14,17 @@ from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench import networks, vta
 from bench.figures import Figure, publish
 from bench.networks import Workload
 from bench.rtl_accelerators import ACCELERATORS
-from vta_rtl.isa.names import MASTERS, MODULES, WRITER
-from vta_rtl.verilated.device import Transfers, VerilatedDevice
+from bench.rtl_layers import ends_of_layers, layers_between, table
+from vta_rtl.isa.names import MODULES
+from vta_rtl.verilated.device import VerilatedDevice
 from vta_rtl.verilated.driver_library import build_driver_library
 from vta_rtl.verilated.memory_costs import MemoryCosts
 from vta_stages.compiler import compile_program
-from vta_stages.isa.instructions import Opcode
 from vta_stages.isa.layout import activation_shape, pack_activation, unpack_activation
 from vta_stages.program import Program
 from vta_stages.timing.cost_model import CostModel
@@ -54,46 +53,12 @@ BARS = {
 LAYER_ERROR_PERCENT = 5.0
 """How far the timing model may be from the cycles of a layer."""
 
-FEW_CYCLES = 5_000
-"""Layers that end sooner after the one before are part of the next: what they overlap with weighs
-more than what they are."""
 
-
-def ends_of_layers(program: Program, transfers: Transfers) -> list[int]:
-    """Return the cycle in which the last byte of each layer is in memory."""
-    table = program.table
-    at, columns = table.positions[Opcode.STORE], table.columns[Opcode.STORE]
-    stored = np.zeros(len(table), np.int64)
-    stored[at] = columns["x_size"] * columns["y_size"] * program.accelerator.out_bytes
-    writes = transfers.port == list(MASTERS).index(WRITER)
-    written = np.cumsum(transfers.beats[writes]) * BUS_BYTES
-    last_cycles, ends, total = transfers.last_cycle[writes], [], 0
-    for span in program.layers:
-        total += int(stored[span.first : span.first + span.count].sum())
-        ends.append(int(last_cycles[np.searchsorted(written, total)]) if total else 0)
-    return ends
-
-
-def errors_of_layers(found: list[int], modelled: list[int]) -> NDArray[np.float64]:
-    """Return by how many percent modelled cycles of layers differ from found ones.
-
-    Both are the cycles in which layers end. Layers of few cycles are joined with the next.
-    """
-    kept: list[int] = []
-    before = 0
-    for n, end in enumerate(found):
-        if end - before >= FEW_CYCLES:
-            kept.append(n)
-            before = end
-    kept[-1:] = [len(found) - 1]
-    spans = np.diff([0, *(found[n] for n in kept)])
-    expected = np.diff([0, *(modelled[n] for n in kept)])
-    errors: NDArray[np.float64] = 100 * (expected - spans) / spans
-    return errors
-
-
-def measured(kind: str, name: str, device: VerilatedDevice, costs: MemoryCosts) -> list[Figure]:
-    """Run a network's body on the device, compare its bits, and return its cycles."""
+def measured(
+    kind: str, name: str, device: VerilatedDevice, costs: MemoryCosts
+) -> tuple[list[Figure], list[Figure]]:
+    """Run a network's body on the device, compare its bits, and return its cycles and those of its
+    layers."""
     accelerator, workload = ACCELERATORS[kind], WORKLOADS[name]()
     print(f"{workload.name} on {kind}", file=sys.stderr, flush=True)
     cost = rtl_costs(
@@ -134,17 +99,19 @@ def figures(
     program: Program,
     device: VerilatedDevice,
     cost: CostModel,
-) -> list[Figure]:
-    """Return the figures of a run that has just ended on the device."""
+) -> tuple[list[Figure], list[Figure]]:
+    """Return the figures of a run that has just ended on the device, and those of its layers."""
     cycles, timing = device.register("cycles"), time_on_rtl(program, cost)
-    of_layers = errors_of_layers(
-        ends_of_layers(program, device.transfers()),
+    layers = layers_between(
+        [layer.name for layer in timing.layers],
+        ends_of_layers(program, device.transfers(), BUS_BYTES),
         list(accumulate(layer.cycles for layer in timing.layers)),
     )
     with_padding = workload.macs / program.accelerator.macs_per_cycle
     busy = {module: device.register(f"{module}_busy_cycles") for module in MODULES}
     title = f"{workload.name} on {kind}"
-    return [
+    print(f"{title}\n{table(layers)}", flush=True)
+    whole = [
         Figure(
             name=f"{title}: cycles on RTL",
             value=cycles / 1e6,
@@ -153,8 +120,8 @@ def figures(
         ),
         Figure(name=f"{title}: modelled", value=timing.cycles / 1e6, unit="Mcycles"),
         Figure(
-            name=f"{title}: largest error of the model in {len(of_layers)} layers",
-            value=float(np.abs(of_layers).max()),
+            name=f"{title}: largest error of the model in {len(layers)} layers",
+            value=max(abs(layer.error_percent) for layer in layers),
             unit="%",
             at_most=LAYER_ERROR_PERCENT,
         ),
@@ -168,6 +135,7 @@ def figures(
             for module, n in busy.items()
         ),
     ]
+    return whole, [layer.figure(title) for layer in layers]
 
 
 def main() -> int:
@@ -185,12 +153,15 @@ def main() -> int:
     costs = MemoryCosts()
     print(costs)
     found: list[Figure] = []
+    of_layers: list[Figure] = []
     for kind in options.accelerator or list(ACCELERATORS):
         library = build_driver_library(ACCELERATORS[kind], CACHE, bus_bytes=BUS_BYTES)
         for name in names:
             with VerilatedDevice(library, costs) as device:  # its first cycle is that of the run
-                found += measured(kind, name, device, costs)
-    return publish("rtl", found)
+                whole, layers = measured(kind, name, device, costs)
+                found += whole
+                of_layers += layers
+    return publish("rtl", found, printed_before=of_layers)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """What accelerators take of an FPGA, module by module, and their longest paths.
 
 ``python -m bench.rtl_report [ACCELERATOR:FPGA...]``. yosys synthesises every module on its own,
-without moving logic across borders. Nothing is placed: a real tool shares LUTs, and takes some for routing.
+without moving logic across borders. Nothing is placed: a real tool shares LUTs, and takes some for
+routing.
 """
 
 from __future__ import annotations

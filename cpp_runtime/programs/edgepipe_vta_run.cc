@@ -3,10 +3,15 @@
 //
 //   edgepipe-vta-run --accelerator=FILE.json --insns=FILE --memory=FILE --output=FILE
 //                    [--runs=N] [--deadline-ms=N] [--poll]
+//   edgepipe-vta-run --accelerator=FILE.json --registers [--rtl=LIBRARY]
 //
-// Every run starts from the same image and must leave the same memory, which is written to OUTPUT.
-// One JSON object with the counts is printed to stdout. Exit codes: 0 success (missed deadlines are
-// counted but not fatal), 1 failure or differing runs, 2 wrong use.
+// With --registers it runs nothing and writes to no register, and prints what the FPGA says of
+// itself as one JSON object, {"own": false} for a published bitstream: see print_registers. With
+// --rtl, the registers are those of the Verilated accelerator in LIBRARY.
+//
+// Otherwise, every run starts from the same image and must leave the same memory, which is written
+// to OUTPUT. One JSON object with the counts is printed to stdout. Exit codes: 0 success (missed
+// deadlines are counted but not fatal), 1 failure or differing runs, 2 wrong use.
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -15,14 +20,21 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/console.h"
 #include "base/guarded_main.h"
+#include "device/own_registers.h"
+#include "device/uio.h"
 #include "device/uio_device.h"
+#include "device/vta_registers.h"
+#include "emulation/rtl_core.h"
 #include "isa/image_relocation.h"
 
 namespace {
@@ -35,7 +47,8 @@ using edgepipe::Status;
 constexpr const char* kProgram = "edgepipe-vta-run";
 constexpr const char* kUsage =
     "usage: edgepipe-vta-run --accelerator=FILE.json --insns=FILE --memory=FILE --output=FILE\n"
-    "                        [--runs=N] [--deadline-ms=N] [--poll]\n";
+    "                        [--runs=N] [--deadline-ms=N] [--poll]\n"
+    "       edgepipe-vta-run --accelerator=FILE.json --registers [--rtl=LIBRARY]\n";
 
 using Count = unsigned long long;  // printf's type for a std::uint64_t
 using Values = std::map<std::string, std::string>;
@@ -46,9 +59,16 @@ std::optional<Values> parse(int argc, char** argv) {
     const std::string text = argv[i];
     if (!text.starts_with("--")) return std::nullopt;
     const std::size_t equals = text.find('=');
-    if (equals == std::string::npos && text != "--poll") return std::nullopt;
+    if (equals == std::string::npos && text != "--poll" && text != "--registers") {
+      return std::nullopt;
+    }
     values[text.substr(2, equals == std::string::npos ? equals : equals - 2)] =
         equals == std::string::npos ? "" : text.substr(equals + 1);
+  }
+  if (values.contains("registers")) {
+    const std::size_t expected = values.contains("rtl") ? 5 : 4;
+    const bool known = values.contains("accelerator") && values.size() == expected;
+    return known ? std::optional(values) : std::nullopt;
   }
   for (const char* name : {"accelerator", "insns", "memory", "output"}) {
     if (!values.contains(name)) return std::nullopt;
@@ -62,10 +82,65 @@ Result<std::string> read_file(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-Status run(const Values& values) {
+Result<edgepipe::Accelerator> read_accelerator(const Values& values) {
   Result<std::string> description = read_file(values.at("accelerator"));
   if (!description.ok()) return description.status();
-  Result<edgepipe::Accelerator> accelerator = edgepipe::parse_accelerator(*description);
+  return edgepipe::parse_accelerator(*description);
+}
+
+/// The registers of a Verilated accelerator.
+class CoreRegisters final : public edgepipe::RegisterFile {
+ public:
+  explicit CoreRegisters(std::unique_ptr<edgepipe::RtlCore> core) : core_(std::move(core)) {}
+  [[nodiscard]] std::uint32_t read(std::uint32_t offset) const override {
+    return core_->read(offset);
+  }
+  void write(std::uint32_t offset, std::uint32_t value) override { core_->write(offset, value); }
+
+ private:
+  const std::unique_ptr<edgepipe::RtlCore> core_;
+};
+
+Result<std::unique_ptr<edgepipe::RegisterFile>> open_registers(const Values& values) {
+  if (values.contains("rtl")) {
+    auto core = edgepipe::RtlCore::open(values.at("rtl"), {}, 0);
+    if (!core.ok()) return core.status();
+    return std::unique_ptr<edgepipe::RegisterFile>(new CoreRegisters(*std::move(core)));
+  }
+  const edgepipe::UioOptions board;
+  Result<edgepipe::UioInfo> info =
+      edgepipe::find_uio(board.registers, board.classes, board.devices, board.index);
+  if (!info.ok()) return info.status();
+  auto registers = edgepipe::UioRegisters::open(*info, edgepipe::vta::kBytes);
+  if (!registers.ok()) return registers.status();
+  return std::unique_ptr<edgepipe::RegisterFile>(*std::move(registers));
+}
+
+/// Prints what the FPGA says of itself, and under "differs" and "remedy" how that differs from the
+/// accelerator.
+Status print_registers(const Values& values) {
+  Result<edgepipe::Accelerator> accelerator = read_accelerator(values);
+  if (!accelerator.ok()) return accelerator.status();
+  auto registers = open_registers(values);
+  if (!registers.ok()) return registers.status();
+  const std::optional<edgepipe::OwnHardware> own = edgepipe::read_own_hardware(**registers);
+  nlohmann::ordered_json report{{"own", own.has_value()}};
+  if (own) {
+    const Status status = edgepipe::check_own_hardware(*own, *accelerator);
+    report.update({{"map_version", own->map_version},
+                   {"revision", own->encoding_text()},
+                   {"configuration", own->configuration},
+                   {"capabilities", own->capability_names()},
+                   {"error", own->error},
+                   {"differs", status.message()},
+                   {"remedy", status.hint()}});
+  }
+  edgepipe::print_line(stdout, report.dump());
+  return {};
+}
+
+Status run(const Values& values) {
+  Result<edgepipe::Accelerator> accelerator = read_accelerator(values);
   if (!accelerator.ok()) return accelerator.status();
   Result<std::string> insns = read_file(values.at("insns"));
   if (!insns.ok()) return insns.status();
@@ -142,7 +217,7 @@ int vta_run_main(int argc, char** argv) {
     edgepipe::print_lines(stderr, kUsage);
     return 2;
   }
-  const Status status = run(*values);
+  const Status status = values->contains("registers") ? print_registers(*values) : run(*values);
   if (status.ok()) return 0;
   edgepipe::print_failure(kProgram, status);
   return 1;

@@ -4,7 +4,7 @@ The board's name is compared with the device tree's, which no record is needed f
 are compared three times: when a bundle is built (the board's file against the
 published bitstream that it names), before a deploy switches (the bundle against the board's record
 of the programmed bitstream), and when a bundle is loaded to run (fingerprint.h, with the same exit
-codes).
+codes). Whatever opens hardware of edgepipe's own also asks it what it is (own_registers.h).
 """
 
 from __future__ import annotations

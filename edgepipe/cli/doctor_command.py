@@ -25,8 +25,8 @@ DESCRIPTION = (
 EPILOG = """\
 Examines kernel, modules, UIO device, buffers, memory, access rights, bitstream, camera, clocks,
 temperature, power and versions, and changes nothing on the board. If the accelerator can be opened,
-a small program runs on it to test cache coherency and the interrupt. No pipeline may use the
-accelerator at the same time.
+its registers are read, and a small program runs on it to test cache coherency and the interrupt. No
+pipeline may use the accelerator at the same time.
 
 examples:
   edgepipe doctor --host xilinx@192.168.2.99 --board ultra96

@@ -73,13 +73,18 @@ interrupts() {
 }
 
 # self_test RUNS: runs the program in the tar archive on stdin, RUNS times on each image, with the
-# edgepipe-vta-run in it. Prints the result of each image and the digest of its memory afterwards.
+# edgepipe-vta-run in it. Prints what the accelerator's own registers say before that, then the
+# result of each image and the digest of its memory afterwards.
 self_test() {
     folder=$(mktemp -d) || exit 70
     trap 'rm -rf "$folder"' EXIT
     trap 'exit 70' HUP INT TERM
     cd "$folder"
     tar -x -o -f -
+    if hardware=$(timeout 20 ./edgepipe-vta-run --accelerator=accelerator.json --registers \
+        2>error); then
+        echo "hardware $hardware"
+    fi
     echo "before $(interrupts)"
     for memory in *.memory; do
         name=${memory%.memory}

@@ -9,7 +9,7 @@ from edgepipe.bitstream import record
 from edgepipe.bitstream.fingerprint import check_programmed
 from edgepipe.deploy import plan
 from edgepipe.deploy.payload import parse_record
-from edgepipe.doctor import memory, self_test
+from edgepipe.doctor import hardware, memory, self_test
 from edgepipe.doctor.finding import MAY_NOT_USE, Finding, mib
 from edgepipe.doctor.needs import Needs
 from edgepipe.doctor.survey import Survey, UioDevice
@@ -53,7 +53,13 @@ def can_self_test(survey: Survey) -> bool:
 
 
 def judge_self_test(report: self_test.Report) -> tuple[Finding, ...]:
-    """Judge the runs: coherency by the memory contents, the interrupt by the count."""
+    """Judge the runs: coherency by the memory contents, the interrupt by the count. Before them,
+    what the accelerator's own registers said."""
+    said = tuple(hardware.findings(report.hardware)) if report.hardware else ()
+    return (*said, *_judge_runs(report))
+
+
+def _judge_runs(report: self_test.Report) -> tuple[Finding, ...]:
     runs = f"{report.runs} runs of {report.mean_us / 1000:.1f} ms"
     if report.errors:
         busy = any("another process uses it" in error for error in report.errors)

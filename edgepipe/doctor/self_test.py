@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from edgepipe.doctor import hardware
+from edgepipe.doctor.hardware import Hardware
 from vta_stages.accelerator import Accelerator
 from vta_stages.isa.codec import encode_uops
 from vta_stages.isa.instruction_buffer import encode
@@ -56,7 +58,8 @@ class Report:
     """The result of a self-test; ``errors`` is empty if every run left the expected memory.
 
     ``interrupts`` is the number of interrupts, or None if the accelerator has no interrupt line.
-    ``mean_us`` is the mean time of a run, including copying its image.
+    ``mean_us`` is the mean time of a run, including copying its image. ``hardware`` is None if the
+    registers could not be read, or the program is older than that report.
     """
 
     runs: int
@@ -64,6 +67,7 @@ class Report:
     lost_interrupts: int
     interrupts: int | None
     mean_us: float
+    hardware: Hardware | None = None
 
 
 def make(accelerator: Accelerator) -> SelfTest:
@@ -131,7 +135,11 @@ def make_archive(test: SelfTest, program: bytes) -> bytes:
 
 
 def parse_report(text: str, test: SelfTest) -> Report:
-    """Evaluate the output of the board's ``self_test``."""
+    """Evaluate the output of the board's ``self_test``.
+
+    Raises ``DeployError`` for a report of registers that is not one.
+    """
+    reported = None
     expected = {image.name: image.digest for image in test.images}
     counts: dict[str, str] = {}
     errors = []
@@ -141,6 +149,8 @@ def parse_report(text: str, test: SelfTest) -> Report:
         name, _, rest_of = rest.partition(" ")
         if key in ("before", "after"):
             counts[key] = rest
+        elif key == "hardware":
+            reported = hardware.parse(rest, "self-test")
         elif key == "failed" and name in expected:
             expected.pop(name)
             errors.append(rest_of.removeprefix("edgepipe-vta-run: error: ") or "no reason given")
@@ -161,6 +171,7 @@ def parse_report(text: str, test: SelfTest) -> Report:
         lost_interrupts=sum(report["lost_interrupts"] for report in reports),
         interrupts=int(after) - int(before) if has_line else None,
         mean_us=sum(report["mean_us"] for report in reports) / max(len(reports), 1),
+        hardware=reported,
     )
 
 

@@ -40,8 +40,12 @@ class Circuit:
         self._domain = ClockDomain("sync", reset_less=True)
         self.m.domains += self._domain
         self._ports: list[Signal] = []
+        self._driven_by: dict[int, Signal] = {}  # the port of a free input, by id
         self._names: set[str] = set()
         self._rtlil = ""
+        self.independent: dict[str, tuple[str, str]] = {}
+        """Properties that are paths: an output port, and the input port from which none leads to it
+        within a cycle."""
 
     def add(self, component: Elaboratable, name: str) -> Fragment:
         """Add a component, whose FIFOs then assert their own rules; return what it consists of."""
@@ -54,6 +58,7 @@ class Circuit:
         for target in targets:
             port = Signal(len(Value.cast(target)), name=f"free_{len(self._ports)}")
             self._ports.append(port)
+            self._driven_by[id(target)] = port
             self.m.d.comb += Value.cast(target).eq(port)
 
     def any(self, bits: int = 1) -> Signal:
@@ -81,6 +86,14 @@ class Circuit:
     def claim(self, name: str, condition: ValueLike, *, when: ValueLike = 1) -> None:
         """Assert a condition for each cycle, or for those ``when`` another one holds."""
         self.m.d.comb += Assert(~Value.cast(when).bool() | condition, self._named(name))
+
+    def claim_independent(self, name: str, output: Signal, free: Signal) -> None:
+        """Claim that an output does not depend on a free input's value in the same cycle."""
+        source = self._driven_by[id(free)]
+        port = Signal(len(output), name=f"claimed_{len(self._ports)}")
+        self._ports.append(port)
+        self.m.d.comb += port.eq(output)
+        self.independent[self._named(name).replace(" ", "_")] = (port.name, source.name)
 
     def reach(self, name: str, condition: ValueLike) -> None:
         """Demand a run that reaches a condition. Without one, a proof could be empty."""

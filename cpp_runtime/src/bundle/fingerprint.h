@@ -5,7 +5,7 @@
 //   if (!status.ok()) return exit_code(status.code());
 //
 // The record is in /run, so a reboot clears it together with the FPGA. Without a record, nothing is
-// refused.
+// refused. What the FPGA says of itself is compared when the device is opened (own_registers.h).
 #pragma once
 
 #include <string>

@@ -110,8 +110,9 @@ class HardwareDevice final : public Device {
 
   /// Aborts what runs, or resets the accelerator, or waits until it is idle and proves that with a
   /// program that only stores a number. kDevice if it still runs, or hangs in, a program of an
-  /// earlier process, or if the FPGA says that it has another accelerator. kInvalidArgument for an
-  /// invalid accelerator or missing parts, kOutOfMemory if there is no room for the fence.
+  /// earlier process; the errors of check_own_hardware if the FPGA says that it has another
+  /// accelerator. kInvalidArgument for an invalid accelerator or missing parts, kOutOfMemory if
+  /// there is no room for the fence.
   static Result<std::unique_ptr<HardwareDevice>> create(const Accelerator& accelerator, Parts parts,
                                                         const Options& options);
   ~HardwareDevice() override;

@@ -46,11 +46,25 @@ inline constexpr std::uint32_t kInterruptDone = 1U << 0;
 inline constexpr std::uint32_t kInterruptError = 1U << 1;
 inline constexpr std::uint32_t kInterruptAborted = 1U << 2;
 
-struct ErrorBit {
+struct NamedBit {
   std::uint32_t mask;
   std::string_view name;
 };
-inline constexpr std::array<ErrorBit, 9> kErrors{{
+inline constexpr std::array<NamedBit, 12> kCapabilityNames{{
+    {1U << 0, "counters"},
+    {1U << 1, "window"},
+    {1U << 2, "errors"},
+    {1U << 3, "interrupt"},
+    {1U << 4, "abort"},
+    {1U << 8, "requantise"},
+    {1U << 9, "multiply"},
+    {1U << 10, "table"},
+    {1U << 11, "leaky"},
+    {1U << 12, "clear"},
+    {1U << 13, "widen"},
+    {1U << 14, "pad_value"},
+}};
+inline constexpr std::array<NamedBit, 9> kErrors{{
     {1U << 0, "unknown_opcode"},
     {1U << 4, "fetch_answer"},
     {1U << 5, "load_answer"},

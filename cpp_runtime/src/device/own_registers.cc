@@ -36,9 +36,16 @@ std::string_view name_of(Revision revision) {
 /// The low 24 bits of the register `revision`.
 std::uint32_t encoding_word(Revision revision) { return revision == Revision::k0_0_1 ? 1 : 2; }
 
-std::string encoding_text(std::uint32_t word) {
-  return std::to_string(word >> 16 & 0xFF) + "." + std::to_string(word >> 8 & 0xFF) + "." +
-         std::to_string(word & 0xFF);
+/// Why the device has aborted its last program, empty if it has not.
+std::string error_text(const RegisterFile& registers) {
+  const std::uint32_t error = registers.read(own::kError);
+  std::string text;
+  for (const own::NamedBit& bit : own::kErrors) {
+    if ((error & bit.mask) == 0) continue;
+    text += (text.empty() ? "" : " and ") + std::string(bit.name);
+    if (bit.name.ends_with("_outside")) text += " at " + hex(registers.read(own::kErrorAddress));
+  }
+  return text.empty() && error != 0 ? "error " + hex(error) : text;
 }
 
 }  // namespace
@@ -61,41 +68,67 @@ std::uint32_t configuration_hash(const Accelerator& accelerator, std::uint32_t b
   return hash;
 }
 
-Result<std::unique_ptr<OwnRegisters>> OwnRegisters::find(RegisterFile& registers,
-                                                         const Accelerator& accelerator) {
+std::string OwnHardware::encoding_text() const {
+  return std::to_string(encoding >> 16 & 0xFF) + "." + std::to_string(encoding >> 8 & 0xFF) + "." +
+         std::to_string(encoding & 0xFF);
+}
+
+std::vector<std::string> OwnHardware::capability_names() const {
+  std::vector<std::string> names;
+  for (const own::NamedBit& bit : own::kCapabilityNames) {
+    if ((capabilities & bit.mask) != 0) names.emplace_back(bit.name);
+  }
+  return names;
+}
+
+std::optional<OwnHardware> read_own_hardware(const RegisterFile& registers) {
   // The blocks of a published bitstream decode few address bits, so this reads one of their
   // registers, at worst the control register, whose done bit the driver does not use.
-  if (registers.read(own::kMagic) != own::kMagicValue) return std::unique_ptr<OwnRegisters>();
+  if (registers.read(own::kMagic) != own::kMagicValue) return std::nullopt;
   const std::uint32_t revision = registers.read(own::kRevision);
-  if (const std::uint32_t version = revision >> kMapVersionShift; version != own::kMapVersion) {
-    return Status(Code::kDevice,
-                  "vta: its map of registers has version " + std::to_string(version) +
-                      ", expected " + std::to_string(own::kMapVersion),
-                  "use the edgepipe that the bitstream was made with, or a newer one");
+  OwnHardware found;
+  found.map_version = revision >> kMapVersionShift;
+  if (found.map_version != own::kMapVersion) return found;
+  found.encoding = revision & ((1U << kMapVersionShift) - 1);
+  found.configuration = registers.read(own::kConfiguration);
+  found.capabilities = registers.read(own::kCapabilities);
+  if ((found.capabilities & own::kCapabilityErrors) != 0) found.error = error_text(registers);
+  return found;
+}
+
+Status check_own_hardware(const OwnHardware& found, const Accelerator& accelerator) {
+  if (found.map_version != own::kMapVersion) {
+    return {Code::kDevice,
+            "vta: its map of registers has version " + std::to_string(found.map_version) +
+                ", expected " + std::to_string(own::kMapVersion),
+            "use the edgepipe that the bitstream was made with, or a newer one"};
   }
   constexpr const char* kRebuild =
       "name the accelerator in the board's file as the bitstream has it, then build again";
-  const std::uint32_t encoding = revision & ((1U << kMapVersionShift) - 1);
-  if (encoding != encoding_word(accelerator.revision)) {
-    return Status(Code::kDevice,
-                  "vta: the FPGA has instructions of revision " + encoding_text(encoding) +
-                      ", expected " + std::string(name_of(accelerator.revision)),
-                  kRebuild);
+  if (found.encoding != encoding_word(accelerator.revision)) {
+    return {Code::kOtherRevision,
+            "vta: the FPGA has instructions of revision " + found.encoding_text() + ", expected " +
+                std::string(name_of(accelerator.revision)),
+            kRebuild};
   }
-  const std::uint32_t found = registers.read(own::kConfiguration);
   const bool same = std::ranges::any_of(kBusBytes, [&](std::uint32_t bus_bytes) {
-    return configuration_hash(accelerator, bus_bytes) == found;
+    return configuration_hash(accelerator, bus_bytes) == found.configuration;
   });
-  if (!same) {
-    return Status(Code::kDevice,
-                  "vta: the FPGA has another accelerator (hash " + hex(found) + "), expected " +
-                      accelerator.configuration() + " with queues of " +
-                      std::to_string(accelerator.command_queue_depth) + " commands and " +
-                      std::to_string(accelerator.token_queue_depth) + " tokens",
-                  kRebuild);
-  }
-  return std::unique_ptr<OwnRegisters>(
-      new OwnRegisters(registers, registers.read(own::kCapabilities)));
+  if (same) return {};
+  return {Code::kOtherConfiguration,
+          "vta: the FPGA has another accelerator (hash " + hex(found.configuration) +
+              "), expected " + accelerator.configuration() + " with queues of " +
+              std::to_string(accelerator.command_queue_depth) + " commands and " +
+              std::to_string(accelerator.token_queue_depth) + " tokens",
+          kRebuild};
+}
+
+Result<std::unique_ptr<OwnRegisters>> OwnRegisters::find(RegisterFile& registers,
+                                                         const Accelerator& accelerator) {
+  const std::optional<OwnHardware> found = read_own_hardware(registers);
+  if (!found) return std::unique_ptr<OwnRegisters>();
+  if (Status status = check_own_hardware(*found, accelerator); !status.ok()) return status;
+  return std::unique_ptr<OwnRegisters>(new OwnRegisters(registers, found->capabilities));
 }
 
 void OwnRegisters::prepare(const std::optional<MemoryRange>& window) {
@@ -114,14 +147,7 @@ void OwnRegisters::prepare(const std::optional<MemoryRange>& window) {
 
 std::string OwnRegisters::error() const {
   if ((capabilities_ & own::kCapabilityErrors) == 0) return {};
-  const std::uint32_t error = registers_.read(own::kError);
-  std::string text;
-  for (const own::ErrorBit& bit : own::kErrors) {
-    if ((error & bit.mask) == 0) continue;
-    text += (text.empty() ? "" : " and ") + std::string(bit.name);
-    if (bit.name.ends_with("_outside")) text += " at " + hex(registers_.read(own::kErrorAddress));
-  }
-  return text.empty() && error != 0 ? "error " + hex(error) : text;
+  return error_text(registers_);
 }
 
 bool OwnRegisters::idle() const { return (registers_.read(own::kState) & own::kStateIdle) != 0; }

@@ -6,12 +6,15 @@
 //
 // A published bitstream has none of it, and is used without. Each function needs the capability of
 // that name; hardware without it keeps what a published bitstream would do.
+//
+// read_own_hardware only reads: what the FPGA is, and how its last program ended, for a report.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "edgepipe/accelerator.h"
 #include "edgepipe/memory.h"
@@ -21,10 +24,30 @@ namespace edgepipe {
 
 class RegisterFile;
 
+/// What edgepipe's own hardware says of itself. With another `map_version` than this driver's, the
+/// rest is unknown and left empty.
+struct OwnHardware {
+  std::uint32_t map_version = 0;
+  std::uint32_t encoding = 0;  // revision of the instructions: major, minor, patch; a byte each
+  std::uint32_t configuration = 0;  // see configuration_hash
+  std::uint32_t capabilities = 0;
+  std::string error;  // why the last program was ended, see OwnRegisters::error
+
+  [[nodiscard]] std::string encoding_text() const;
+  [[nodiscard]] std::vector<std::string> capability_names() const;
+};
+
+/// Nothing for a published bitstream. Writes no register.
+[[nodiscard]] std::optional<OwnHardware> read_own_hardware(const RegisterFile& registers);
+
+/// Compares it with the accelerator that programs are made for. kOtherRevision and
+/// kOtherConfiguration, as for a bundle's fingerprint; kDevice for a map of registers that this
+/// driver does not know.
+Status check_own_hardware(const OwnHardware& found, const Accelerator& accelerator);
+
 class OwnRegisters {
  public:
-  /// Null for a published bitstream. kDevice for hardware of another accelerator, or with a map of
-  /// registers that is newer than this driver. `registers` is borrowed.
+  /// Null for a published bitstream. The errors of check_own_hardware. `registers` is borrowed.
   static Result<std::unique_ptr<OwnRegisters>> find(RegisterFile& registers,
                                                     const Accelerator& accelerator);
 

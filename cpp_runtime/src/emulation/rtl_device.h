@@ -26,7 +26,7 @@ class RtlDevice final : public Device {
   };
 
   /// `memory` is borrowed and must outlive the device. The errors of RtlCore::open and
-  /// HardwareDevice::create; kDevice if the library is of another accelerator.
+  /// HardwareDevice::create, such as for a library of another accelerator.
   static Result<std::unique_ptr<RtlDevice>> create(const Accelerator& accelerator,
                                                    HostMemory& memory, const std::string& library,
                                                    const Options& options);

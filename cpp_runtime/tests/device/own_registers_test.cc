@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +70,7 @@ TEST(ConfigurationHashTest, IsThatOfTheHardware) {
 TEST_F(OwnRegistersTest, APublishedBitstreamHasNone) {
   registers_.values.clear();
   EXPECT_EQ(found(), nullptr);
+  EXPECT_FALSE(read_own_hardware(registers_).has_value());
 }
 
 TEST_F(OwnRegistersTest, AnyBusIsAccepted) {
@@ -81,7 +83,7 @@ TEST_F(OwnRegistersTest, AnyBusIsAccepted) {
 TEST_F(OwnRegistersTest, AnotherAcceleratorIsRefusedWithWhatIsExpected) {
   registers_.values[own::kConfiguration] = 0x1234;
   const Status status = OwnRegisters::find(registers_, {}).status();
-  EXPECT_EQ(status.code(), Code::kDevice);
+  EXPECT_EQ(status.code(), Code::kOtherConfiguration);
   EXPECT_THAT(status.message(),
               AllOf(HasSubstr("another accelerator (hash 0x1234)"),
                     HasSubstr("expected 1x16_i8w8a32_15_15_18_17 with queues of 512 commands")));
@@ -91,13 +93,15 @@ TEST_F(OwnRegistersTest, AnotherAcceleratorIsRefusedWithWhatIsExpected) {
 
 TEST_F(OwnRegistersTest, AnotherRevisionIsRefused) {
   registers_.values[own::kRevision] = own::kMapVersion << 24 | 2;
-  EXPECT_THAT(OwnRegisters::find(registers_, {}).status().message(),
-              HasSubstr("has instructions of revision 0.0.2, expected 0.0.1"));
+  const Status status = OwnRegisters::find(registers_, {}).status();
+  EXPECT_EQ(status.code(), Code::kOtherRevision);
+  EXPECT_THAT(status.message(), HasSubstr("has instructions of revision 0.0.2, expected 0.0.1"));
 }
 
 TEST_F(OwnRegistersTest, ANewerMapIsRefused) {
   registers_.values[own::kRevision] = 9U << 24 | 1;
   const Status status = OwnRegisters::find(registers_, {}).status();
+  EXPECT_EQ(status.code(), Code::kDevice);
   EXPECT_THAT(status.message(), HasSubstr("map of registers has version 9, expected 1"));
   EXPECT_EQ(status.hint(), "use the edgepipe that the bitstream was made with, or a newer one");
 }
@@ -139,6 +143,31 @@ TEST_F(OwnRegistersTest, ErrorsHaveNamesAndAddresses) {
   EXPECT_EQ(found()->error(), "load_answer and store_outside at 0xabc0");
   registers_.values[own::kError] = 1U << 30;  // of hardware that is newer
   EXPECT_EQ(found()->error(), "error 0x40000000");
+}
+
+TEST_F(OwnRegistersTest, AReportSaysWhatTheFpgaIsAndHowItsLastProgramEnded) {
+  registers_.values[own::kCapabilities] =
+      own::kCapabilityErrors | own::kCapabilityTable | own::kCapabilityClear;
+  registers_.values[own::kError] = 1U << 9;
+  registers_.values[own::kErrorAddress] = 0xFF0;
+  const std::optional<OwnHardware> hardware = read_own_hardware(registers_);
+  ASSERT_TRUE(hardware.has_value());
+  EXPECT_EQ(hardware->map_version, own::kMapVersion);
+  EXPECT_EQ(hardware->encoding_text(), "0.0.1");
+  EXPECT_EQ(hardware->configuration, configuration_hash({}, 16));
+  EXPECT_THAT(hardware->capability_names(), ElementsAre("errors", "table", "clear"));
+  EXPECT_EQ(hardware->error, "load_outside at 0xff0");
+  EXPECT_TRUE(registers_.written.empty());
+}
+
+TEST_F(OwnRegistersTest, AReportOfANewerMapHasOnlyItsVersion) {
+  registers_.values[own::kRevision] = 9U << 24 | 1;
+  registers_.values[own::kError] = 1;
+  const std::optional<OwnHardware> hardware = read_own_hardware(registers_);
+  ASSERT_TRUE(hardware.has_value());
+  EXPECT_EQ(hardware->map_version, 9u);
+  EXPECT_TRUE(hardware->capability_names().empty());
+  EXPECT_EQ(hardware->error, "");
 }
 
 TEST_F(OwnRegistersTest, AnAbortWaitsUntilTheDeviceIsIdle) {

@@ -27,7 +27,7 @@ def test_a_proof_holds(name: str, tmp_path: Path) -> None:
 
 def test_a_broken_queue_has_a_counterexample(tmp_path: Path) -> None:
     proof = BY_NAME["small token queue"]
-    mutation = BY_NAME["token queue"].mutations[0]
+    mutation = proof.mutations[0]
     assert mutation == Mutation("vta_rtl.queues.token_queue", "count != self._depth)", "1)")
     with mutation.applied():
         circuit = proof.build()
@@ -35,6 +35,15 @@ def test_a_broken_queue_has_a_counterexample(tmp_path: Path) -> None:
     assert "one_enters_only_if_there_is_room" in answer.broken
     assert str(answer).startswith("broken: ")
     assert (tmp_path / "bmc/engine_0/trace.vcd").stat().st_size > 1000
+
+
+def test_an_offer_that_waits_for_ready_is_found(tmp_path: Path) -> None:
+    proof = BY_NAME["compute's requests"]
+    mutation = proof.mutations[0]
+    assert mutation.after == "self.bursts.valid.eq(running & self.bursts.ready)"
+    with mutation.applied():
+        circuit = proof.build()
+    assert refute(proof, circuit, tmp_path).broken == ("ar_does_not_wait_for_ready",)
 
 
 def test_what_cannot_be_reached_is_said(tmp_path: Path) -> None:

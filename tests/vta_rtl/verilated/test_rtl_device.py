@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
 from needs import BUILD, built
 from small_networks import build_small_bundle
+
+from edgepipe.bitstream.fingerprint import EXIT_CODES
+from edgepipe.doctor import hardware
+from vta_rtl.registers.register_table import configuration_hash
+from vta_stages.accelerator import Accelerator
 
 pytestmark = pytest.mark.sim
 
@@ -34,9 +40,29 @@ def test_a_bundle_gives_its_golden_outputs_through_registers_and_interrupt(
 
 def test_a_library_of_another_revision_is_refused(bundle: Path, libraries: dict[str, Path]) -> None:
     ran = run(bundle, f"rtl:{libraries['0.0.2']}", "--golden")
-    assert ran.returncode != 0
+    assert ran.returncode == EXIT_CODES["encoding revision"]
     assert "the FPGA has instructions of revision 0.0.2, expected 0.0.1" in ran.stderr
     assert "hint: name the accelerator in the board's file as the bitstream has it" in ran.stderr
+
+
+@pytest.mark.parametrize("revision", ["0.0.1", "0.0.2"])
+def test_the_doctor_says_what_the_hardware_is(
+    revision: str, libraries: dict[str, Path], tmp_path: Path
+) -> None:
+    accelerator = tmp_path / "accelerator.json"
+    accelerator.write_text(json.dumps(Accelerator().values()))
+    command = [built("edgepipe-vta-run"), f"--accelerator={accelerator}", "--registers"]
+    ran = subprocess.run(
+        [*command, f"--rtl={libraries[revision]}"], capture_output=True, text=True, check=True
+    )
+    found = hardware.parse(ran.stdout, "rtl")
+    assert (found.own, found.revision, found.error) == (True, revision, "")
+    assert found.capabilities == ("counters", "window", "errors", "interrupt", "abort")
+    if revision == "0.0.1":
+        assert found.configuration == configuration_hash(Accelerator(), 16)
+        assert found.differs == ""
+    else:
+        assert "instructions of revision 0.0.2, expected 0.0.1" in found.differs
 
 
 def test_a_run_that_takes_too_long_is_aborted_and_its_cycles_are_reported(
