@@ -64,6 +64,7 @@ def measured(
     cost = rtl_costs(
         accelerator,
         bus_bytes=BUS_BYTES,
+        memory_bytes_per_cycle=costs.bytes_per_cycle,
         read_latency_cycles=costs.read_latency_cycles,
         refresh_percent=100 * costs.refresh_cycles / costs.refresh_interval_cycles,
     )

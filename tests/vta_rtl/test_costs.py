@@ -36,7 +36,7 @@ def test_the_memory_is_the_one_of_the_benchmark() -> None:
     refresh = 100 * memory.refresh_cycles / memory.refresh_interval_cycles
     assert rtl_costs(Accelerator()) == rtl_costs(
         Accelerator(),
-        bus_bytes=memory.bytes_per_cycle,
+        memory_bytes_per_cycle=memory.bytes_per_cycle,
         read_latency_cycles=memory.read_latency_cycles,
         refresh_percent=refresh,
     )

@@ -163,7 +163,9 @@ class RunControl(wiring.Component):
         with m.Else():
             cleared = Mux(bank.written.error, bank.ones, 0)
             m.d.sync += kept.eq((kept & ~cleared) | found)
-            for master in reversed(MASTERS):  # the first one counts, as its statement is the last
+            for master in reversed(
+                list(MASTERS)
+            ):  # the first one counts, as its statement is the last
                 with m.If(self.refused[master] & (kept == 0)):
                     m.d.sync += address.eq(self.address[master])
         m.d.comb += [bank.others.error.eq(kept), bank.others.error_address.eq(address)]

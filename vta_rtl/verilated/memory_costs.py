@@ -12,16 +12,17 @@ class MemoryCosts:
 
     ``read_latency_cycles`` from a burst's address to its first beat and ``write_latency_cycles``
     from its last beat to the answer: 167 and 100 ns, assumed. ``bytes_per_cycle`` of all ports
-    together: 16, or 4.8 GB/s, assumed; the memory's peak is 8.5 GB/s (LPDDR4, 32 bits, 1066 MHz).
-    Every ``refresh_interval_cycles`` (0: never) nothing moves for ``refresh_cycles``: 3.9 us and
-    280 ns (JESD209-4, 8 Gbit a channel). For tests: ``stall_percent`` of the cycles a channel
-    pauses at random, from ``seed``; each burst that load or compute reads takes
-    ``load_delay_cycles`` or ``compute_delay_cycles`` in addition.
+    together: 14, or 4.2 GB/s; the memory's peak is 4.26 GB/s (LPDDR4, 32 bits, 1066 MT/s). Every
+    ``refresh_interval_cycles`` (0: never) nothing moves for ``refresh_cycles``: 3.9 us and 280 ns
+    (JESD209-4, 8 Gbit a channel). That leaves 3.9 GB/s, as ``board/ultra96.toml`` has it from a
+    measurement. For tests: ``stall_percent`` of the cycles a channel pauses at random, from
+    ``seed``; each burst that load or compute reads takes ``load_delay_cycles`` or
+    ``compute_delay_cycles`` in addition.
     """
 
     read_latency_cycles: int = 50
     write_latency_cycles: int = 30
-    bytes_per_cycle: int = 16
+    bytes_per_cycle: int = 14
     refresh_interval_cycles: int = 1171
     refresh_cycles: int = 84
     stall_percent: int = 0

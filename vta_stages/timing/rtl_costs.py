@@ -30,12 +30,15 @@ def rtl_costs(
     accelerator: Accelerator,
     *,
     bus_bytes: int = 16,
+    memory_bytes_per_cycle: int = 14,
     read_latency_cycles: int = 50,
     refresh_percent: float = 7.2,
 ) -> CostModel:
-    """Return the costs on memory that answers a read after ``read_latency_cycles`` and does nothing
+    """Return the costs on memory that answers a read after ``read_latency_cycles``, moves
+    ``memory_bytes_per_cycle`` for all ports together, at most as many as one port, and does nothing
     in ``refresh_percent`` of the time. The defaults are assumed for an Ultra96 at 300 MHz, as in
     ``vta_rtl/verilated/memory_costs.py``."""
+    share = min(1, memory_bytes_per_cycle / bus_bytes)
     return CostModel(
         instruction_cycles=_PIPELINE_CYCLES + accelerator.block_in.bit_length() // 2,
         gemm_step_cycles=1,
@@ -43,7 +46,7 @@ def rtl_costs(
         loop_cycles=0,
         dma_row_cycles=read_latency_cycles + _REQUEST_CYCLES,
         bus_bytes=bus_bytes,
-        bus_efficiency_percent=round(100 - refresh_percent),
+        bus_efficiency_percent=round(share * (100 - refresh_percent)),
         burst_bytes=_BURST_BEATS * bus_bytes,
         reads_in_flight=_READS_IN_FLIGHT,
         store_row_cycles=_STORE_ROW_CYCLES,

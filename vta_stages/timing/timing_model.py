@@ -143,7 +143,7 @@ def program_bytes(program: Program) -> int:
 
 
 def _spent(
-    modules: NDArray[np.int8], begins: NDArray[np.int64], ends: NDArray[np.int64]
+    modules: NDArray[np.uint8], begins: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return each instruction's cycles, without those before the end of its module's last one."""
     spent = np.zeros(len(ends), np.int64)
