@@ -24,6 +24,9 @@ from vta_stages.tiling.loop_split import loop_split
 from vta_stages.tiling.tiling import Tiling
 from vta_stages.timing.cost_model import CostModel
 
+RING_TILES = 6
+"""How many tiles are followed to find what slots of weights cost; the later half counts."""
+
 FOLD_INSTRUCTIONS = 11
 """Instructions of a tile of folded windows: a clear, two copies, the folds, and their loops."""
 
@@ -152,6 +155,45 @@ class CycleEstimate:
             return compute
         ahead = min(min(tiling.inp_slots, wgt_slots) / chunks, 1.0)
         return max(vectors - ahead * load, 0.0)
+
+    def with_waits(self, tiling: Tiling, loops: LoopNest, modules: ModuleCycles) -> ModuleCycles:
+        """Return the cycles with the waits of compute for weights, which are loaded into slots in
+        turn.
+
+        A chunk can be loaded when the one that had its slot before has been processed. Chunks
+        differ: that of a residual's weights is small, but takes a slot, too. Programs for published
+        bitstreams stay those whose cycles are published.
+        """
+        if tiling.keep_wgt or not self._accelerator.extensions:
+            return modules
+        size = TileSize(tiling.rows, tiling.cols, tiling.co, tiling.ci)
+        waiting = self._ring_cycles(size, tiling, loops)
+        return modules._replace(compute=max(modules.compute, waiting))
+
+    def _ring_cycles(self, size: TileSize, tiling: Tiling, loops: LoopNest) -> float:
+        """Return the cycles of compute if it waits for nothing but slots of weights."""
+        vectors = self._vector_cycles(size, loops)
+        chunks: list[tuple[float, float]] = []
+        for index, source in enumerate(self._kernel.sources):
+            blocks, count = self._shape.input_chunks(source, size)
+            repeats = self._shape.repeats[index]
+            pairs = 1 if source.shared else size.co * (1 if source.diagonal else blocks)
+            count_bytes = source.weight_blocks * pairs * self._accelerator.wgt_bytes
+            load = self._cost.instruction_cycles + self._cost.dma_row_cycles
+            load += count_bytes / self._cost.weight_bytes_per_cycle
+            products = self._product_cycles(index, size, loops)
+            chunks += [(load, products / (loops.tiles * count * repeats))] * (count * repeats)
+        loaded = computed = middle = 0.0
+        ends: list[float] = [0.0] * tiling.wgt_slots  # of the last chunks, in turn
+        for tile in range(RING_TILES):
+            for n, (load, products) in enumerate(chunks, tile * len(chunks)):
+                loaded = max(loaded, ends[n % tiling.wgt_slots]) + load
+                computed = max(computed, loaded) + products
+                ends[n % tiling.wgt_slots] = computed
+            computed += vectors / loops.tiles
+            if 2 * (tile + 1) == RING_TILES:
+                middle = computed
+        return (computed - middle) * 2 / RING_TILES * loops.tiles
 
     def _product_cycles(self, index: int, size: TileSize, loops: LoopNest) -> float:
         """Return the cycles of a source's products, without the loads of their uops."""

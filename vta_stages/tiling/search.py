@@ -175,6 +175,9 @@ class _Search:
         # too expensive.
         if self.best is not None and modules.total() >= self.best.cycles:
             return
+        modules = self._estimate.with_waits(tiling, loops, modules)
+        if self.best is not None and modules.total() >= self.best.cycles:
+            return
         cycles = modules.total(self._estimate.uop_cycles(tiling, loops, modules))
         if self.best is None or cycles < self.best.cycles:
             self.best = dataclasses.replace(tiling, cycles=cycles)
