@@ -14,6 +14,7 @@ _STOCK = Accelerator()
 _TOKENS = "vta_rtl.queues.token_queue"
 _COMMANDS = "vta_rtl.queues.command_queue"
 _CONTROL = "vta_rtl.modules.instruction_control"
+_OVERLAPPED = "vta_rtl.modules.overlapped_control"
 _FETCH = "vta_rtl.modules.fetch"
 _PLANNER = "vta_rtl.dram.burst_planner"
 _STORER = "vta_rtl.dram.storer"
@@ -69,6 +70,19 @@ PROOFS = (
         mutations=(
             Mutation(_CONTROL, "command.valid & done[0] & done[1]", "command.valid & done[0]"),
             Mutation(_CONTROL, "with m.If(~self.busy):", "with m.If(1):"),
+        ),
+    ),
+    Proof(
+        name="tokens of instructions that overlap",
+        says="a token leaves when its instruction and all before it have ended; without an abort",
+        build=instructions.overlapped,
+        method=Method.BOUNDED,
+        depth=8,
+        reach_cycles=8,
+        mutations=(
+            Mutation(_OVERLAPPED, "begun.r_rdy & (ended[oldest] != 0)", "begun.r_rdy"),
+            Mutation(_OVERLAPPED, "& free[self.unit]", "& 1"),
+            Mutation(_OVERLAPPED, "- (retires & (oldest == number))", "- retires"),
         ),
     ),
     *(

@@ -1,12 +1,13 @@
-"""The life of an instruction in a module."""
+"""The life of an instruction in a module, and of several that overlap."""
 
 from __future__ import annotations
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Cat, Mux, Signal
 from amaranth.lib import data
 
 from vta_rtl.isa.layouts import head_layout
 from vta_rtl.modules.instruction_control import NEIGHBOURS, InstructionControl
+from vta_rtl.modules.overlapped_control import OverlappedControl
 
 from .circuit import Circuit, signal_in
 from .handshakes import assume_it_stays
@@ -54,4 +55,79 @@ def control() -> Circuit:
     circuit.claim("ended", ended == (state == 3))
     all_four = head.pop_prev & head.pop_next & head.push_prev & head.push_next
     circuit.reach("all four tokens move", leaves & all_four)
+    return circuit
+
+
+_COUNT_BITS = 3
+_FREE_BITS = 16
+
+
+def overlapped() -> Circuit:
+    """A token is pushed when its instruction and all before it have ended; without an abort.
+
+    Any instruction is the one that is looked at: the one which begins ``chosen`` others after the
+    first.
+    """
+    circuit, units = Circuit(), ("inp", "wgt")
+    module = OverlappedControl(units)
+    m = circuit.m
+    circuit.add(module, "control")
+    # A byte more than the head, so that not all instructions are alike. The rest is 0.
+    circuit.free(module.command.valid, module.command.payload[:_FREE_BITS], module.unit)
+    circuit.free(module.next.pop_valid, module.next.push_ready)
+    assume_it_stays(circuit, module.command)
+    held = circuit.past(module.command.valid & ~module.command.ready)
+    circuit.assume(~held | (module.unit == circuit.past(module.unit)))
+    head = data.View(head_layout(), module.command.payload)
+    leaves = module.command.valid & module.command.ready
+    pop = module.next.pop_valid & module.next.pop_ready
+    push = module.next.push_valid & module.next.push_ready
+    popped = Signal()
+    m.d.sync += popped.eq((popped | pop) & ~leaves)
+    circuit.claim("one token at most comes", ~popped & head.pop_next, when=pop)
+    circuit.claim("and before it begins", (popped | pop) == head.pop_next, when=leaves)
+
+    runs = Signal(len(units))
+    for n, name in enumerate(units):
+        unit = getattr(module, name)
+        circuit.free(unit.busy)
+        circuit.assume(~unit.busy | circuit.past(unit.start) | circuit.past(unit.busy))
+        takes = leaves & (module.unit == n)
+        ended = runs[n] & ~unit.start & ~unit.busy
+        m.d.sync += runs[n].eq(takes | (runs[n] & ~ended))
+        circuit.claim(f"{name} starts what has begun", unit.start == circuit.past(takes))
+        circuit.claim(f"{name} runs one at a time", ~runs[n] | ended, when=takes)
+        begun = circuit.past(takes)
+        same = unit.instruction == circuit.past(
+            Mux(takes, module.command.payload, unit.instruction)
+        )
+        circuit.claim(f"{name} keeps its instruction", same, when=begun | runs[n])
+    circuit.reach("both units run", runs.all())
+
+    chosen, begun = circuit.any_constant(_COUNT_BITS), Signal(_COUNT_BITS)
+    owed, pushed = Signal(_COUNT_BITS), Signal(_COUNT_BITS)  # tokens of what has begun; those gone
+    is_chosen, place = Signal(), Signal(_COUNT_BITS)
+    before, own = Signal(len(units)), Signal(len(units))  # what the token still waits for
+    still = runs & ~Cat(
+        runs[n] & ~getattr(module, name).start & ~getattr(module, name).busy
+        for n, name in enumerate(units)
+    )
+    m.d.sync += [
+        begun.eq(begun + leaves),
+        owed.eq(owed + (leaves & head.push_next)),
+        pushed.eq(pushed + push),
+        before.eq(before & still),
+        own.eq(own & still),
+    ]
+    with m.If(leaves & (begun == chosen) & head.push_next):
+        m.d.sync += [is_chosen.eq(1), place.eq(owed), before.eq(still), own.eq(1 << module.unit)]
+    circuit.claim("no token without an instruction", pushed != owed, when=push)
+    circuit.claim(
+        "all that began have ended",
+        ~(before | own).any(),
+        when=push & is_chosen & (pushed == place),
+    )
+    circuit.claim("no token is lost", pushed == owed, when=~module.active)
+    late = is_chosen & before.any() & ~own.any() & (pushed == place)
+    circuit.reach("a token waits for an instruction before its own", late)
     return circuit
