@@ -202,6 +202,35 @@ def test_modules_run_only_what_their_start_bits_allow() -> None:
     with_core(program(no_steps, no_steps, Finish()), check)
 
 
+def test_load_is_idle_when_the_load_that_it_was_started_for_has_ended() -> None:
+    """A LOAD leaves the queue when it begins, so that others can begin beside it."""
+    inp, wgt = (
+        Load(memory_type=kind, sram_base=0, dram_base=0, x_size=count)
+        for kind, count in ((MemoryType.INP, 32), (MemoryType.WGT, 1))
+    )
+    dram = np.zeros(0x200, np.uint8)
+    dram[:48] = program(inp, wgt, Finish())
+
+    async def check(driver: Driver, model: DramModel) -> None:
+        await driver.write("insn_count", 3)
+        await driver.write("fetch_control", Control.START)
+        await driver.wait("fetch_control", Control.DONE | Control.IDLE)
+        before = len(model.bursts)
+        for expected in (before + 2, before + 3):  # a row of 256 bytes, one of 64
+            await driver.write("load_control", Control.START)
+            states = [await driver.read("load_control")]
+            while states[-1] != Control.IDLE:
+                states.append(await driver.read("load_control"))
+            assert len(model.bursts) == expected
+            assert Control.START | Control.IDLE not in states
+            busy = await driver.read("load_busy_cycles")
+            await driver.ctx.tick().repeat(50)
+            assert await driver.read("load_busy_cycles") == busy
+            assert len(model.bursts) == expected, "no other one begins"
+
+    with_core(dram, check)
+
+
 def test_an_unknown_opcode_aborts_and_the_next_start_clears_the_error() -> None:
     async def check(driver: Driver, model: DramModel) -> None:
         await driver.write("interrupt_enable", Interrupt.ERROR)
