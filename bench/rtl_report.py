@@ -20,7 +20,7 @@ from bench.figures import Figure, publish
 from bench.rtl_accelerators import ACCELERATORS
 from bench.rtl_netlist import RESOURCES, Modules, Resources, cells_of, longest_paths, resources_of
 from edgepipe.report.table import format_table
-from vta_rtl.compute.product_pairs import ProductCell
+from vta_rtl.compute.dsp_cell import ProductCell
 from vta_rtl.verilog import TOP_NAME, rtlil
 
 FOLDER = Path("build/rtl-report")

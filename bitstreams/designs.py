@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from vta_rtl.compute.product_pairs import ProductCell
+from vta_rtl.compute.dsp_cell import ProductCell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from vta_rtl.compute.product_pairs import ProductCell
+from vta_rtl.compute.dsp_cell import ProductCell
 from vta_rtl.device import VtaDevice
 from vta_rtl.dram.axi import check_bus, read_bus, write_bus
 from vta_rtl.dram.window import ReadGuard, WriteGuard

@@ -7,7 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from vta_rtl.buffers.buffer import Buffer
-from vta_rtl.compute.product_pairs import ProductCell
+from vta_rtl.compute.dsp_cell import ProductCell
 from vta_rtl.dram.axi import ADDRESS_BITS, check_bus, read_bus, write_bus
 from vta_rtl.isa.names import BASES, MASTERS, MODULES, RUNNERS, WRITER
 from vta_rtl.modules.compute import ComputeModule

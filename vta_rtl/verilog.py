@@ -19,7 +19,7 @@ from amaranth.hdl import (
     ValueLike,
 )
 
-from vta_rtl.compute.product_pairs import ProductCell
+from vta_rtl.compute.dsp_cell import ProductCell
 from vta_rtl.core import VtaCore
 from vta_rtl.dram.axi import check_bus
 from vta_rtl.isa.names import MASTERS, WRITER

@@ -6,7 +6,8 @@ from amaranth.hdl import Cat, Module, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from vta_rtl.compute.product_pairs import PAIR_CYCLES, ProductCell, ProductPairs
+from vta_rtl.compute.dsp_cell import ProductCell
+from vta_rtl.compute.product_pairs import PAIR_CYCLES, ProductPairs
 from vta_stages.accelerator import Accelerator
 
 _LEVELS_PER_CYCLE = 2

@@ -8,12 +8,12 @@ from amaranth.lib.wiring import In, Out
 
 from vta_rtl.buffers.ports import READ_CYCLES, read_port, write_port
 from vta_rtl.compute.accumulator_access import AccumulatorAccess
+from vta_rtl.compute.alu_part import AluPart
 from vta_rtl.compute.dot_product import DotProduct, product_cycles
-from vta_rtl.compute.extended_alu import ExtendedAlu, alu_of
-from vta_rtl.compute.product_pairs import ProductCell
+from vta_rtl.compute.dsp_cell import ProductCell
+from vta_rtl.compute.extended_alu import alu_of
 from vta_rtl.compute.step_queue import StepQueue
 from vta_rtl.compute.step_sequencer import STEP_CYCLES, StepSequencer
-from vta_rtl.compute.vector_alu import VectorAlu
 from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
 from vta_stages.accelerator import Accelerator, Extension
 from vta_stages.isa.instructions import Opcode
@@ -70,7 +70,7 @@ class Engine(wiring.Component):
         m.submodules.sequencer = sequencer = StepSequencer(a)
         m.submodules.dot_product = dot_product = DotProduct(a, cell=self._cell)
         m.submodules.access = access = AccumulatorAccess(a)
-        m.submodules.vector_alu = alu = alu_of(a)
+        m.submodules.vector_alu = alu = alu_of(a, self._cell)
         wiring.connect(m, sequencer.uop, wiring.flipped(self.uop))
         wiring.connect(m, access.read_dst, wiring.flipped(self.acc_dst))
         wiring.connect(m, access.read_src, wiring.flipped(self.acc_src))
@@ -114,7 +114,7 @@ class Engine(wiring.Component):
         self,
         m: Module,
         dot_product: DotProduct,
-        alu: VectorAlu | ExtendedAlu,
+        alu: AluPart,
         access: AccumulatorAccess,
     ) -> None:
         a = self._accelerator

@@ -2,72 +2,75 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, signed
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from collections.abc import Iterator
 
+from amaranth.hdl import Module, Signal
+
+from vta_rtl.compute.alu_part import AfterShift, AluPart, choose
+from vta_rtl.compute.dsp_cell import ProductCell
 from vta_rtl.compute.leaky_relu import LeakyRelu
 from vta_rtl.compute.multiplier import Multiplier
 from vta_rtl.compute.requantiser import Requantiser
+from vta_rtl.compute.shifted_sum import ShiftedSum
 from vta_rtl.compute.vector_alu import VectorAlu
-from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout, whole_field
+from vta_rtl.isa.layouts import whole_field
 from vta_stages.accelerator import Accelerator
-from vta_stages.isa.instructions import AluOp, Opcode, alu_operations
-
-_PARTS: tuple[tuple[type[Requantiser | Multiplier | LeakyRelu], tuple[AluOp, ...]], ...] = (
-    (Requantiser, (AluOp.REQUANTISE, AluOp.TABLE)),
-    (Multiplier, (AluOp.MULTIPLY,)),
-    (LeakyRelu, (AluOp.LEAKY,)),
-)
-"""What computes operations; a TABLE looks the result up on its way to the out buffer."""
+from vta_stages.isa.instructions import REQUANTISING, AluOp, alu_operations
 
 
-class ExtendedAlu(wiring.Component):
-    """Combinational: a :class:`~vta_rtl.compute.vector_alu.VectorAlu` with more operations.
+class ExtendedAlu(AluPart):
+    """A :class:`~vta_rtl.compute.vector_alu.VectorAlu` with more operations.
 
-    Members are those of VectorAlu: ``instruction`` In(128); ``dst`` and ``src`` In and ``result``
-    Out, int32[batch * block_out].
+    Members are those of :class:`~vta_rtl.compute.alu_part.AluPart`.
     """
 
-    def __init__(self, accelerator: Accelerator) -> None:
-        self._accelerator = accelerator
-        element = data.ArrayLayout(signed(32), accelerator.acc_bytes // 4)
-        super().__init__(
-            {
-                "instruction": In(INSTRUCTION_BITS),
-                "dst": In(element),
-                "src": In(element),
-                "result": Out(element),
-            }
-        )
+    def __init__(self, accelerator: Accelerator, cell: ProductCell) -> None:
+        super().__init__(accelerator)
+        self._cell = cell
 
     def elaborate(self, platform: object) -> Module:
         """Return the circuit."""
         m = Module()
-        alu = data.View(instruction_layout(self._accelerator, Opcode.ALU), self.instruction)
-        m.submodules.vector_alu = stock = VectorAlu(self._accelerator)
-        has = alu_operations(self._accelerator)
-        added: dict[Requantiser | Multiplier | LeakyRelu, tuple[AluOp, ...]] = {}
-        for kind, operations in _PARTS:
-            there = tuple(operation for operation in operations if operation in has)
-            if there:
-                added[kind(self._accelerator)] = there
-        for part, operations in added.items():
-            m.submodules[operations[0].name.lower()] = part
-        for part in (stock, *added):
+        parts: list[AluPart] = [VectorAlu(self._accelerator)]
+        m.submodules.vector_alu = parts[0]
+        index = Signal(2)
+        with m.Switch(whole_field(self._fields, "alu_opcode")):
+            for part, operations in self._added():
+                m.submodules[operations[0].name.lower()] = part
+                with m.Case(*operations):
+                    m.d.comb += index.eq(len(parts))
+                parts.append(part)
+        chosen = choose(index, [part.result.as_value() for part in parts])
+        m.d.comb += self.result.as_value().eq(chosen)
+        after_shift = [part for part in parts if isinstance(part, AfterShift)]
+        if after_shift:
+            m.submodules.shifted_sum = shifted_sum = ShiftedSum(self._accelerator)
+            m.d.comb += [part.shifted.eq(shifted_sum.result) for part in after_shift]
+            parts.append(shifted_sum)
+        for part in parts:
             m.d.comb += [
                 part.instruction.eq(self.instruction),
                 part.dst.eq(self.dst),
                 part.src.eq(self.src),
             ]
-        m.d.comb += self.result.eq(stock.result)
-        with m.Switch(whole_field(alu, "alu_opcode")):
-            for part, operations in added.items():
-                with m.Case(*operations):
-                    m.d.comb += self.result.eq(part.result)
         return m
 
+    def _added(self) -> Iterator[tuple[AluPart, list[AluOp]]]:
+        """Yield the parts for what a VectorAlu lacks, with their operations.
 
-def alu_of(accelerator: Accelerator) -> VectorAlu | ExtendedAlu:
+        A TABLE looks the Requantiser's result up on its way to the out buffer.
+        """
+        has = alu_operations(self._accelerator)
+        if requantising := [operation for operation in has if operation in REQUANTISING]:
+            yield Requantiser(self._accelerator), requantising
+        if AluOp.MULTIPLY in has:
+            yield Multiplier(self._accelerator, self._cell), [AluOp.MULTIPLY]
+        if AluOp.LEAKY in has:
+            yield LeakyRelu(self._accelerator), [AluOp.LEAKY]
+
+
+def alu_of(accelerator: Accelerator, cell: ProductCell = ProductCell.BEHAVIOURAL) -> AluPart:
     """Return the ALU of an accelerator; without extensions that is the VectorAlu alone."""
-    return ExtendedAlu(accelerator) if accelerator.extensions else VectorAlu(accelerator)
+    if not accelerator.extensions:
+        return VectorAlu(accelerator)
+    return ExtendedAlu(accelerator, cell)

@@ -2,55 +2,35 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal, signed
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 
-from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
-from vta_stages.accelerator import Accelerator
-from vta_stages.isa.instructions import Opcode
+from vta_rtl.compute.alu_part import AfterShift, choose, sum_of
 
 
-class LeakyRelu(wiring.Component):
-    """Combinational: ``result[l] = max(v, t >> second)`` with ``v = dst[l]``.
+class LeakyRelu(AfterShift):
+    """Combinational: ``result[l] = max(v, t >> second)`` with ``v = dst[l]`` and
+    ``t = shifted[l]``.
 
-    Members: ``instruction`` In(128), a LEAKY; ``dst`` and ``src`` In and ``result`` Out,
-    int32[batch * block_out].
-
-    ``t`` is ``(v + src[l]) >> first``, without ``src`` if ``use_imm`` is set. ``v`` gets ``t`` in
-    addition if bit 3 of the immediate is set. ``first`` is in bits 2:0 of the immediate and
-    ``second`` in bits 6:4. Both sums wrap.
+    Members are those of :class:`~vta_rtl.compute.alu_part.AfterShift`. ``v`` gets ``t`` in addition
+    if bit 3 of the immediate is set, and wraps. ``second`` is in bits 6:4 of the immediate. ``src``
+    is only in ``t``.
     """
-
-    def __init__(self, accelerator: Accelerator) -> None:
-        self._layout = instruction_layout(accelerator, Opcode.ALU)
-        self._lanes = accelerator.acc_bytes // 4
-        element = data.ArrayLayout(signed(32), self._lanes)
-        super().__init__(
-            {
-                "instruction": In(INSTRUCTION_BITS),
-                "dst": In(element),
-                "src": In(element),
-                "result": Out(element),
-            }
-        )
 
     def elaborate(self, platform: object) -> Module:
         """Return the circuit."""
         m = Module()
-        alu = data.View(self._layout, self.instruction)
-        imm = alu.imm.as_unsigned()
-        first, adds, second = imm[0:3], imm[3], imm[4:7]
+        imm = self._fields.imm.as_unsigned()
+        adds, second = imm[3], imm[4:7]
         for lane in range(self._lanes):
-            total, branch, value, last = (
-                Signal(signed(32), name=f"{name}_{lane}")
-                for name in ("total", "branch", "value", "last")
-            )
+            branch = self.shifted[lane].as_unsigned()
+            value, last = (Signal(signed(32), name=f"{name}_{lane}") for name in ("value", "last"))
+            by_3 = Signal(36, name=f"shifted_by_3_{lane}")
+            wide = Cat(branch, branch[-1].replicate(7))
             m.d.comb += [
-                total.eq(self.dst[lane] + Mux(alu.use_imm, 0, self.src[lane])),
-                branch.eq(total >> first),
-                value.eq(self.dst[lane] + Mux(adds, branch, 0)),
-                last.eq(branch >> second),
-                self.result[lane].eq(Mux(last > value, last, value)),
+                value.eq(sum_of(self.dst[lane].as_unsigned(), branch & adds.replicate(32))),
+                by_3.eq(choose(second[:2], [wide[n : n + 36] for n in range(4)])),
+                # This choice has room in the LUTs of the comparison and of the result.
+                last.eq(Mux(second[2], by_3[4:], by_3[:32])),
+                self.result[lane].eq(Mux(value < last, last, value)),
             ]
         return m

@@ -3,42 +3,25 @@
 from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
 
-from vta_rtl.isa.layouts import INSTRUCTION_BITS, instruction_layout
-from vta_stages.accelerator import Accelerator
-from vta_stages.isa.instructions import AluOp, Opcode
+from vta_rtl.compute.alu_part import AluPart, choose
+from vta_stages.isa.instructions import AluOp
 
 
-class VectorAlu(wiring.Component):
+class VectorAlu(AluPart):
     """Combinational: ``result[l] = op(dst[l], imm or src[l])`` in every lane.
 
-    Members: ``instruction`` In(128), an ALU instruction; ``dst`` and ``src`` In and ``result`` Out,
-    int32[batch * block_out].
+    Members are those of :class:`~vta_rtl.compute.alu_part.AluPart`.
 
     Lanes and operations are those of :class:`~vta_stages.isa.instructions.AluOp`. SHR reads the low
     5 bits of its operand as a signed number, and shifts left by a negative one. ADD and shifts to
     the left wrap. An opcode that is no AluOp leaves ``dst`` as it is.
     """
 
-    def __init__(self, accelerator: Accelerator) -> None:
-        self._layout = instruction_layout(accelerator, Opcode.ALU)
-        self._lanes = accelerator.acc_bytes // 4
-        element = data.ArrayLayout(signed(32), self._lanes)
-        super().__init__(
-            {
-                "instruction": In(INSTRUCTION_BITS),
-                "dst": In(element),
-                "src": In(element),
-                "result": Out(element),
-            }
-        )
-
     def elaborate(self, platform: object) -> Module:
         """Return the circuit."""
         m = Module()
-        alu = data.View(self._layout, self.instruction)
+        alu = self._fields
         is_max, adds, shifts, keeps = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             is_max.eq(alu.alu_opcode == AluOp.MAX),
@@ -89,13 +72,7 @@ class VectorAlu(wiring.Component):
         by_8 = Signal(39, name=f"shifted_by_8_{lane}")
         by_2 = Signal(33, name=f"shifted_by_2_{lane}")
         m.d.comb += [
-            by_8.eq(_choose(Cat(b[3], ~b[4]), [wide[n : n + 39] for n in (0, 8, 16, 24)])),
-            by_2.eq(_choose(b[1:3], [by_8[n : n + 33] for n in (0, 2, 4, 6)])),
+            by_8.eq(choose(Cat(b[3], ~b[4]), [wide[n : n + 39] for n in (0, 8, 16, 24)])),
+            by_2.eq(choose(b[1:3], [by_8[n : n + 33] for n in (0, 2, 4, 6)])),
         ]
         return by_2
-
-
-def _choose(index: Value, values: list[Value]) -> Value:
-    """Return one of four values."""
-    first, second, third, last = values
-    return Mux(index[1], Mux(index[0], last, third), Mux(index[0], second, first))

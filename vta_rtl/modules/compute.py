@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In, Out
 from vta_rtl.buffers.accumulator_buffer import AccumulatorBuffer
 from vta_rtl.buffers.ports import read_port, write_port
 from vta_rtl.buffers.uop_buffer import UopBuffer, uops_at_once
+from vta_rtl.compute.dsp_cell import ProductCell
 from vta_rtl.compute.engine import Engine
-from vta_rtl.compute.product_pairs import ProductCell
 from vta_rtl.compute.table_lookup import TableLookup
 from vta_rtl.dram.axi import ADDRESS_BITS, read_bus
 from vta_rtl.dram.loader import Loader

@@ -10,7 +10,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 from verilated_check import run_check
 
-from vta_rtl.compute.product_pairs import PAIR_CYCLES, ProductCell, ProductPairs
+from vta_rtl.compute.dsp_cell import ProductCell
+from vta_rtl.compute.product_pairs import PAIR_CYCLES, ProductPairs
 
 FACTOR_BITS = 24  # of a, b and w together
 LANES_LOG2 = 2
