@@ -243,8 +243,10 @@ bitstream-sources: $(VENV)/.installed
 	$(PYTHON) -m bitstreams.generate $(DESIGN) $(if $(CLOCK_MHZ),--clock-mhz $(CLOCK_MHZ)) \
 	    $(if $(EXTENSIONS),--extensions $(EXTENSIONS)) $(if $(BLOCK_IN),--block-in $(BLOCK_IN)) $(if $(PART),--part $(PART))
 
+# RECORD=1 also writes vta_rtl/resources.json, which the tests check: about 25 minutes of a core if all circuits have
+# changed, one or two if none has.
 rtl-report: $(VENV)/.installed
-	$(PYTHON) -m bench.rtl_report
+	$(PYTHON) -m bench.rtl_report $(if $(RECORD),--record)
 
 bench-model: $(VENV)/.installed
 	$(PYTHON) -m bench.chisel_model

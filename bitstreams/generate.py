@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import hashlib
 import json
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 from bitstreams.board_text import board_text
 from bitstreams.designs import DESIGNS, REFERENCE_CLOCK_HZ, Design
 from edgepipe import boards
 from edgepipe.errors import EdgepipeError
+from vta_rtl.digest import digest_of, versions_of
 from vta_rtl.registers.register_table import MAP_BYTES, configuration_hash
 from vta_rtl.verilog import verilog
 from vta_stages.accelerator import Accelerator
@@ -49,7 +48,7 @@ def core(design: Design, accelerator: Accelerator) -> str:
 
 def made_with() -> dict[str, str]:
     """Return the versions of what the Verilog is generated with."""
-    return {name: version(name) for name in _GENERATORS}
+    return versions_of(_GENERATORS)
 
 
 def settings(name: str, design: Design, accelerator: Accelerator) -> str:
@@ -119,12 +118,6 @@ def current_digests() -> dict[str, object]:
             found[key] = digest_of(core(design, accelerator))
         verilogs[name] = found[key]
     return {"made_with": made_with(), "verilog": verilogs}
-
-
-def digest_of(text: str) -> dict[str, object]:
-    """Return a design's entry in :data:`DIGESTS`."""
-    content = text.encode()
-    return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -11,7 +11,9 @@ import pytest
 
 from bench import rtl_report
 from bench.rtl_netlist import RESOURCES
-from bench.rtl_report import BUDGETS, FPGAS, figures, module_name, read_netlist, table
+from bench.rtl_record import BUDGETS
+from bench.rtl_report import figures, measured, module_name, table
+from bench.rtl_synthesis import FPGAS, read_netlist
 
 
 def _module(*cells: tuple[str, int]) -> dict[str, Any]:
@@ -76,7 +78,7 @@ def test_a_row_has_the_longest_path_that_ends_in_the_module_and_where_it_begins(
 def test_a_missed_budget_fails(accelerator: str, fpga: str, luts: int, met: list[bool]) -> None:
     cells = {"LUT6": luts, "DSP48E1": 129, "RAMB36E1": 126, "RAMB18E1": 1}
     netlist = {"edgepipe_vta": _module(*cells.items())}
-    verdicts = {f.name: f.passed for f in figures((accelerator, fpga), netlist)}
+    verdicts = {f.name: f.passed for f in figures((accelerator, fpga), measured(netlist))}
     assert [verdicts[f"{accelerator} on {fpga}: {kind}"] for kind in RESOURCES] == met
 
 
@@ -87,7 +89,7 @@ def test_three_quarters_of_the_larger_fpga_may_be_taken_by_twice_the_products() 
         netlist = {
             "edgepipe_vta": _module(*({k: n + (k in more) for k, n in cells.items()}.items()))
         }
-        verdicts = {f.name.split(": ")[1]: f.passed for f in figures(target, netlist)}
+        verdicts = {f.name.split(": ")[1]: f.passed for f in figures(target, measured(netlist))}
         assert all(verdicts[kind] is met for kind in ("LUT", "DSP", "BRAM36"))
 
 
@@ -96,7 +98,7 @@ def test_a_budget_that_is_used_up_is_met(target: tuple[str, str]) -> None:
     budget = {"DSP": 0, **BUDGETS[target]}
     cells = {"LUT6": budget["LUT"], "DSP48E1": budget["DSP"], "RAMB36E1": budget["BRAM36"]}
     netlist = {"edgepipe_vta": _module(*((kind, int(n)) for kind, n in cells.items()))}
-    assert all(figure.passed is not False for figure in figures(target, netlist))
+    assert all(figure.passed is not False for figure in figures(target, measured(netlist)))
 
 
 @pytest.mark.parametrize("target", BUDGETS)
