@@ -19,7 +19,8 @@ from bench import networks, vta
 from bench.figures import Figure, publish
 from bench.networks import Workload
 from bench.rtl_accelerators import ACCELERATORS
-from bench.rtl_layers import ends_of_layers, layers_between, table
+from bench.rtl_layers import LayerCycles, ends_of_layers, layers_between, table
+from bench.rtl_predicted import NETWORK, predicted
 from vta_rtl.isa.names import MODULES
 from vta_rtl.verilated.device import VerilatedDevice
 from vta_rtl.verilated.driver_library import build_driver_library
@@ -50,13 +51,16 @@ BARS = {
 }
 """At most, in millions of cycles."""
 
+PREDICTED = ("extended", "1x32x16")
+"""The accelerators for which frames per second are predicted."""
+
 LAYER_ERROR_PERCENT = 5.0
 """How far the timing model may be from the cycles of a layer."""
 
 
 def measured(
     kind: str, name: str, device: VerilatedDevice, costs: MemoryCosts
-) -> tuple[list[Figure], list[Figure]]:
+) -> tuple[list[Figure], list[LayerCycles]]:
     """Run a network's body on the device, compare its bits, and return its cycles and those of its
     layers."""
     accelerator, workload = ACCELERATORS[kind], WORKLOADS[name]()
@@ -100,8 +104,8 @@ def figures(
     program: Program,
     device: VerilatedDevice,
     cost: CostModel,
-) -> tuple[list[Figure], list[Figure]]:
-    """Return the figures of a run that has just ended on the device, and those of its layers."""
+) -> tuple[list[Figure], list[LayerCycles]]:
+    """Return the figures of a run that has just ended on the device, and its layers' cycles."""
     cycles, timing = device.register("cycles"), time_on_rtl(program, cost)
     layers = layers_between(
         [layer.name for layer in timing.layers],
@@ -136,7 +140,7 @@ def figures(
             for module, n in busy.items()
         ),
     ]
-    return whole, [layer.figure(title) for layer in layers]
+    return whole, layers
 
 
 def main() -> int:
@@ -160,8 +164,10 @@ def main() -> int:
         for name in names:
             with VerilatedDevice(library, costs) as device:  # its first cycle is that of the run
                 whole, layers = measured(kind, name, device, costs)
-                found += whole
-                of_layers += layers
+            found += whole
+            of_layers += [layer.figure(whole[0].name.partition(":")[0]) for layer in layers]
+            if name == NETWORK and kind in PREDICTED:
+                found += predicted(kind, ACCELERATORS[kind], BUS_BYTES, layers)
     return publish("rtl", found, printed_before=of_layers)
 
 

@@ -23,9 +23,15 @@ more than what they are."""
 class LayerCycles:
     """Cycles of a layer, or of several that follow each other: on RTL, and modelled."""
 
-    name: str
+    layers: tuple[str, ...]
     found: int
     modelled: int
+
+    @property
+    def name(self) -> str:
+        """The layer's name, or those of the first and the last one."""
+        first, *_, last = (*self.layers, self.layers[-1])
+        return first if first == last else f"{first} to {last}"
 
     @property
     def error_percent(self) -> float:
@@ -68,9 +74,10 @@ def layers_between(
     kept[-1:] = [len(found) - 1]
     layers, first = [], 0
     for last in kept:
-        name = names[last] if first == last else f"{names[first]} to {names[last]}"
         spans = [ends[last] - (ends[first - 1] if first else 0) for ends in (found, modelled)]
-        layers.append(LayerCycles(name=name, found=spans[0], modelled=spans[1]))
+        layers.append(
+            LayerCycles(layers=tuple(names[first : last + 1]), found=spans[0], modelled=spans[1])
+        )
         first = last + 1
     return layers
 

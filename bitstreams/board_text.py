@@ -7,25 +7,36 @@ import dataclasses
 from edgepipe import boards
 from vta_stages.accelerator import OPTIONAL, Accelerator
 from vta_stages.timing.cost_model import CostModel
+from vta_stages.timing.rtl_costs import rtl_costs
 
 _CLOCKED = ("launch_cycles", "cache_kib_cycles")
+_LIGHT_PERCENT = 2
 
 
-def board_text(name: str, accelerator: Accelerator, bitstream: str) -> str:
-    """Return the file of the known board ``name``, TOML.
+def own_board(name: str, accelerator: Accelerator, bus_bytes: int) -> boards.Board:
+    """Return the known board ``name`` with the accelerator in its FPGA.
 
-    Costs of the host are the board's, in cycles of the other clock; those of steps and loops are
-    the hardware's. The rest are the board's, so they are estimates.
+    Costs of the host are the board's, in cycles of the other clock; those of the accelerator are
+    the hardware's behind an Ultra96's memory, so on other boards they are estimates. The first
+    convolution is what limits an accelerator of so many products, so ARM stages have all cores: the
+    thread of the accelerator sleeps most of the time.
     """
     board = boards.load(name)
     scale = accelerator.clock_hz / board.accelerator.clock_hz
     timing = dataclasses.replace(
-        board.timing,
-        loop_cycles=0,
-        alu_step_cycles=1,
-        alu_vector_step_cycles=1,
+        rtl_costs(accelerator, bus_bytes=bus_bytes),
         **{key: round(getattr(board.timing, key) * scale) for key in _CLOCKED},
     )
+    arm = dataclasses.replace(
+        board.threads.arm, cores=tuple(range(board.cores)), light_percent=_LIGHT_PERCENT
+    )
+    threads = dataclasses.replace(board.threads, arm=arm)
+    return dataclasses.replace(board, accelerator=accelerator, timing=timing, threads=threads)
+
+
+def board_text(name: str, accelerator: Accelerator, bus_bytes: int, bitstream: str) -> str:
+    """Return the file of :func:`own_board`, TOML, with the path of its bitstream."""
+    board = own_board(name, accelerator, bus_bytes)
     lines = [
         f"# {name} with a bitstream from vta_rtl, written by bitstreams/generate.py.",
         f"name = {_value(name)}",
@@ -43,7 +54,7 @@ def board_text(name: str, accelerator: Accelerator, bitstream: str) -> str:
         "",
         "# Not measured: `edgepipe measure` replaces these costs.",
         "[timing]",
-        *_lines(dataclasses.asdict(timing), dataclasses.asdict(CostModel())),
+        *_lines(dataclasses.asdict(board.timing), dataclasses.asdict(CostModel())),
         "",
         "[arm_timing]",
         *_lines(dataclasses.asdict(board.arm_timing), dataclasses.asdict(boards.ArmTiming())),

@@ -96,7 +96,8 @@ def bitstream_path(design: Design, accelerator: Accelerator) -> str:
 def write(name: str, accelerator: Accelerator, design: Design, text: str, folder: Path) -> None:
     """Write all files for the design to the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    board = board_text(design.board, accelerator, bitstream_path(design, accelerator))
+    path = bitstream_path(design, accelerator)
+    board = board_text(design.board, accelerator, design.bus_bytes, path)
     beside = json.dumps(entry(design, accelerator, text), indent=1) + "\n"
     for file, content in (
         (CORE, text),

@@ -25,12 +25,15 @@ class StageThreads:
 
     ``cores``: if there are at least as many cores as ARM stages, the stages divide them
     (``partition.cores``); otherwise each stage may run on all of them. If ``cores`` is empty, the
-    runtime gives each stage one of the process's cores. ``realtime_priority`` 1 to 99 selects
+    runtime gives each stage one of the process's cores. ARM stages that take at most
+    ``light_percent`` of the longest one's time have no core of their own: they run on any of
+    these. ``realtime_priority`` 1 to 99 selects
     SCHED_FIFO, which needs CAP_SYS_NICE; 0 is the normal scheduler.
     """
 
     cores: tuple[int, ...] = ()
     realtime_priority: int = 0
+    light_percent: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +178,10 @@ class Board:
                     raise BoardError(
                         f"{where}: core {core} is given twice", hint="name each core once"
                     )
+            if not 0 <= threads.light_percent <= 100:
+                raise BoardError(
+                    f"{where}: light_percent is {threads.light_percent}, expected 0 to 100"
+                )
             if not 0 <= threads.realtime_priority <= 99:
                 raise BoardError(
                     f"{where}: realtime_priority is {threads.realtime_priority}, expected 0 to 99"

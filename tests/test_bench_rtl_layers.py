@@ -32,7 +32,7 @@ def test_a_last_layer_of_few_cycles_is_joined_with_the_one_before() -> None:
 
 
 def test_layers_are_a_table_and_figures() -> None:
-    layer = LayerCycles(name="conv1", found=8_000, modelled=7_600)
+    layer = LayerCycles(layers=("conv1",), found=8_000, modelled=7_600)
     assert table([layer]).splitlines()[-1].split() == ["conv1", "8000", "7600", "-5.0"]
     figure = layer.figure("net on stock")
     assert (figure.name, figure.value) == ("net on stock: conv1: cycles on RTL", 8_000)

@@ -181,7 +181,7 @@ class _Trial:
 def _stage_times(parts: Sequence[Segment], alone_ms: Sequence[float], board: Board) -> list[float]:
     """Return the stages' times in ms with the threads that a build gives them."""
     arm = [ms for part, ms in zip(parts, alone_ms, strict=True) if part.device == "arm"]
-    threads = iter(divide(arm, board.threads.arm.cores))
+    threads = iter(divide(arm, board.threads.arm.cores, board.threads.arm.light_percent))
     return [
         ms / next(threads).threads if part.device == "arm" else ms
         for part, ms in zip(parts, alone_ms, strict=True)

@@ -70,7 +70,12 @@ def on_units(
             "ask for fewer cores, for fewer stages, or for any cores",
         )
     work = [depthwise.stage_arm_ms(stage.segment, board) for stage in others]
-    cores_of = {stage.name: on for stage, on in zip(others, divide(work, free), strict=True)}
+    cores_of = {
+        stage.name: on
+        for stage, on in zip(
+            others, divide(work, free, board.threads.arm.light_percent), strict=True
+        )
+    }
     cores_of |= {
         stage: StageCores(cores=cores, threads=len(cores)) for stage, (_, cores) in given.items()
     }

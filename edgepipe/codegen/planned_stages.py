@@ -43,7 +43,7 @@ def plan_stages(
 def stage_cores(segments: Sequence[Segment], board: Board) -> tuple[StageCores, ...]:
     """Return where each stage's threads run: ARM stages divide their cores if there are enough."""
     arm_stages = [depthwise.stage_arm_ms(part, board) for part in segments if part.device == "arm"]
-    arm = iter(divide(arm_stages, board.threads.arm.cores))
+    arm = iter(divide(arm_stages, board.threads.arm.cores, board.threads.arm.light_percent))
     vta = StageCores(cores=board.threads.vta.cores)
     return tuple(vta if part.device == "vta" else next(arm) for part in segments)
 

@@ -16,7 +16,7 @@ from edgepipe.boards import Board
 from edgepipe.bundle.buffers import StageTensors, plan_buffers
 from edgepipe.partition.arm_cost import is_depthwise, operators_ms
 from edgepipe.partition.borders import border_bytes
-from edgepipe.partition.cores import divide
+from edgepipe.partition.cores import divide, longest_ms
 from edgepipe.partition.placement import Segment
 from edgepipe.partition.rules.reasons import reasons
 
@@ -107,8 +107,10 @@ def estimate(
             else stage_arm_ms(part, board)
         )
     vta, arm = (sum(times) + len(times) * handover_ms for times in (stages["vta"], stages["arm"]))
-    shared = zip(stages["arm"], divide(stages["arm"], board.threads.arm.cores), strict=True)
-    longest = max((ms / on.threads + handover_ms for ms, on in shared), default=0.0)
+    light = board.threads.arm.light_percent
+    shared = divide(stages["arm"], board.threads.arm.cores, light)
+    longest = longest_ms(stages["arm"], shared, light)
+    longest += handover_ms if stages["arm"] else 0.0
     return Arrangement(
         segments=segments,
         vta_ms=vta,

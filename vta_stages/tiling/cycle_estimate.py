@@ -179,8 +179,8 @@ class CycleEstimate:
             repeats = self._shape.repeats[index]
             pairs = 1 if source.shared else size.co * (1 if source.diagonal else blocks)
             count_bytes = source.weight_blocks * pairs * self._accelerator.wgt_bytes
-            load = self._cost.instruction_cycles + self._cost.dma_row_cycles
-            load += count_bytes / self._cost.weight_bytes_per_cycle
+            load = count_bytes / self._cost.weight_bytes_per_cycle
+            load += self._cost.instruction_cycles + self._cost.dma_row_cycles
             products = self._product_cycles(index, size, loops)
             chunks += [(load, products / (loops.tiles * count * repeats))] * (count * repeats)
         loaded = computed = middle = 0.0

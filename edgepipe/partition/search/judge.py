@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from edgepipe.partition.cores import divide
+from edgepipe.partition.cores import divide, longest_ms
 from edgepipe.partition.crew_rate import StageTime, crews, frame_interval_ms
 from edgepipe.partition.search.table import CostTable, Placement
 
@@ -18,15 +18,17 @@ _LONG = (120, 120)
 class Stages:
     """The stages of a placement, as ``placement.segment`` would make them.
 
-    ``alone_ms`` are their times on one core, or on the accelerator with what the host does for
-    a run; ``times_ms``
-    those with the cores that an ARM stage gets. ``reads`` are the stages that each reads from.
+    ``alone_ms`` are their times on one core, or on the accelerator with what the host does for a
+    run; ``times_ms`` those with the cores that an ARM stage gets, of which ``longest_ms`` is what
+    the longest ARM stage takes, None without one (:func:`~edgepipe.partition.cores.longest_ms`).
+    ``reads`` are the stages that each reads from.
     """
 
     devices: tuple[str, ...]
     alone_ms: tuple[float, ...]
     times_ms: tuple[float, ...]
     reads: tuple[tuple[int, ...], ...]
+    longest_ms: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,9 @@ def stages_of(table: CostTable, placement: Placement) -> Stages:
             if numbers[each] != number:
                 reads[stage].add(index[numbers[each]])
     arm = [ms for device, ms in zip(devices, alone, strict=True) if device == "arm"]
-    threads = iter(divide(arm, table.board.threads.arm.cores))
+    on_arm = table.board.threads.arm
+    given = divide(arm, on_arm.cores, on_arm.light_percent)
+    threads = iter(given)
     return Stages(
         devices=devices,
         alone_ms=tuple(alone),
@@ -94,6 +98,7 @@ def stages_of(table: CostTable, placement: Placement) -> Stages:
             for device, ms in zip(devices, alone, strict=True)
         ),
         reads=tuple(tuple(sorted(each)) for each in reads),
+        longest_ms=longest_ms(arm, given, on_arm.light_percent) if arm else None,
     )
 
 
@@ -142,14 +147,7 @@ class Judge:
         vta_ms, arm_ms = (
             sum(times) + len(times) * hop_ms for times in (by_device["vta"], by_device["arm"])
         )
-        longest = max(
-            (
-                ms
-                for device, ms in zip(stages.devices, stages.times_ms, strict=True)
-                if device == "arm"
-            ),
-            default=-hop_ms,
-        )
+        longest = -hop_ms if stages.longest_ms is None else stages.longest_ms
         latency_ms = sum(stages.times_ms) + len(stages.devices) * hop_ms
         slots = board.slots(len(stages.devices))
         return Estimate(

@@ -156,6 +156,7 @@ class _Search:
         board = table.board
         self._cores = board.arm_cores
         self._divided = bool(board.threads.arm.cores)
+        self._light = board.threads.arm.light_percent / 100
         self._rest = _Rest(table)
         self.steps = walk(table)
         self.is_complete = True
@@ -269,7 +270,12 @@ class _Search:
         if self._own and self._divided:
             worked = labels.loads.sum(1)
             hops = labels.arm - worked
-            shared = np.sqrt(labels.loads).sum(1) ** 2 / self._cores
+            # Stages that may become light ones share no core.
+            most = labels.loads.max(1) + self._rest.on_arm[done]
+            may_be_light = labels.loads <= self._light * most[:, None]
+            heavy = np.where(may_be_light, 0, labels.loads)
+            shared = np.sqrt(heavy).sum(1) ** 2 / self._cores
+            shared += (labels.loads - heavy).sum(1) / self._cores
             found = labels.vta + hops + shared + self._rest.shared[done]
         return found
 
@@ -292,6 +298,8 @@ class _Search:
         """Return whether there are enough cores to make every ARM stage as short as the limit."""
         most = max(self._limits.interval_ms * _SLACK - self._table.hop_ms, 1e-12)
         needed = np.ceil(labels.loads / most - 1e-9)
+        if self._divided:
+            needed[labels.loads <= self._light * most] = 0
         fits: NDArray[np.bool_] = needed.sum(1) <= self._cores
         if not self._divided:
             fits &= needed.max(1) <= 1
@@ -343,6 +351,7 @@ class _Rest:
         self._weighted = _sums_of_rest(least)
         self._weights = weights
         self.alone = _sums_of_rest(np.minimum(vta, arm)[None])[0]
+        self.on_arm = _sums_of_rest(np.where(np.isinf(arm), 0, arm)[None])[0]
         self.shared = _sums_of_rest(np.minimum(vta, arm / self._cores)[None])[0]
 
     def interval(self, vta: Floats, arm: Floats, done: int) -> Floats:

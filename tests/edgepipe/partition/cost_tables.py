@@ -17,9 +17,12 @@ ULTRA96 = boards.load("ultra96")
 TWO_CORES = dataclasses.replace(ULTRA96, cores=2, threads=Threads())
 
 
-def board(*, cores: int = 3, hop_us: float = 50.0, divided: bool = True) -> Board:
+def board(
+    *, cores: int = 3, hop_us: float = 50.0, divided: bool = True, light_percent: int = 0
+) -> Board:
     """Return an Ultra96 with other cores and hops; undivided cores give each stage one thread."""
-    threads = Threads(arm=StageThreads(cores=tuple(range(cores)))) if divided else Threads()
+    own = StageThreads(cores=tuple(range(cores)), light_percent=light_percent)
+    threads = Threads(arm=own) if divided else Threads()
     timing = dataclasses.replace(ULTRA96.arm_timing, handover_us=hop_us)
     return dataclasses.replace(ULTRA96, cores=cores, threads=threads, arm_timing=timing)
 
@@ -74,6 +77,7 @@ def tables(most_rows: int) -> st.SearchStrategy[CostTable]:
             cores=draw(st.integers(1, 4)),
             hop_us=draw(st.sampled_from((0.0, 50.0, 500.0))),
             divided=draw(st.booleans()),
+            light_percent=draw(st.sampled_from((0, 0, 2, 20))),
         )
         return CostTable(rows=tuple(rows), board=on)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgepipe.partition.cores import StageCores, divide
+from edgepipe.partition.cores import StageCores, divide, longest_ms
 
 
 def on(*cores):
@@ -38,3 +38,33 @@ def test_more_stages_than_cores_share_all_of_them_a_thread_each():
 
 def test_a_board_without_cores_gives_none():
     assert divide([9.0, 8.0], ()) == (StageCores(), StageCores())
+
+
+def beside(*cores):
+    """A light stage, which runs on any of ``cores``."""
+    return StageCores(cores=cores, is_light=True)
+
+
+@pytest.mark.parametrize(
+    ("stages_ms", "expected"),
+    [
+        pytest.param([44.0, 0.01], (on(1, 2, 3), beside(1, 2, 3)), id="a light one"),
+        pytest.param([0.01, 44.0], (beside(1, 2, 3), on(1, 2, 3)), id="in the order of stages"),
+        pytest.param([44.0, 1.0], (on(1, 2), on(3)), id="too long for a light one"),
+        pytest.param([9.0, 8.0, 0.1], (on(1, 2), on(3), beside(1, 2, 3)), id="two and a light one"),
+        pytest.param([0.0, 0.0], (on(1, 2), on(3)), id="what the model does not count"),
+        pytest.param([0.1, 9.0, 8.0, 7.0], (StageCores(cores=(1, 2, 3)),) * 4, id="a crew"),
+        pytest.param([], (), id="no stage"),
+    ],
+)
+def test_a_light_stage_has_no_core_of_its_own(stages_ms, expected):
+    assert divide(stages_ms, (1, 2, 3), light_percent=2) == expected
+
+
+def test_the_longest_stage_is_never_shorter_than_a_light_one_allows():
+    stages_ms = [10.0, 0.12]
+    given = divide(stages_ms, (1, 2), light_percent=2)
+    assert given == (on(1, 2), beside(1, 2))
+    assert longest_ms(stages_ms, given, light_percent=2) == pytest.approx(6)
+    assert longest_ms([44.0, 3.0], divide([44.0, 3.0], (1, 2, 3))) == 22
+    assert longest_ms([], ()) == 0
