@@ -140,6 +140,7 @@ def test_a_users_own_board_file_is_accepted(tmp_path):
         ("cores = [0]", "cores = [4]", "threads.vta: core 4 does not exist"),
         ("cores = [1, 2, 3]", "cores = [1, 0, 0]", "threads.arm: core 0 is given twice"),
         ("cores = [0]", "realtime_priority = 100", "threads.vta: realtime_priority is 100"),
+        ("cores = [0]", "light_percent = 101", "threads.vta: light_percent is 101"),
     ],
 )
 def test_unknown_keys_and_impossible_values_are_errors(tmp_path, old, new, message):
