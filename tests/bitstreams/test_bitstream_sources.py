@@ -43,7 +43,8 @@ def test_the_boards_file_is_the_board_with_this_accelerator(name: str, tmp_path:
     folder = vivado_run.sources(name, tmp_path, extensions=("requantise",))
     found, known = vivado_run.own_board(name, folder), boards.load(DESIGNS[name].board)
     assert found.accelerator == generate.accelerator_of(DESIGNS[name], extensions=("requantise",))
-    same = {f.name for f in dataclasses.fields(Board)} - {"accelerator", "timing", "bitstream"}
+    others = {"accelerator", "timing", "threads", "bitstream"}
+    same = {f.name for f in dataclasses.fields(Board)} - others
     assert all(getattr(found, key) == getattr(known, key) for key in same)
     assert found.timing.bus_bytes == DESIGNS[name].bus_bytes
     fingerprint.check_board(found, manifest.load())
