@@ -171,6 +171,12 @@ class Accelerator:
         return {n: value for n, value in found.items() if value != OPTIONAL.get(n, None)}
 
     @property
+    def is_own(self) -> bool:
+        """Whether this can only be hardware of our own (``vta_rtl``): no build of upstream has
+        extensions, or passes a result on to the next step."""
+        return bool(self.extensions) or self.acc_hazard_steps == 1
+
+    @property
     def shifts_left(self) -> bool:
         """Whether a negative lane of a vector SHR is known to shift left."""
         return self.implementation == "hls"

@@ -27,7 +27,7 @@ class UopBuffer:
         self._depth = buffer.accelerator.uop_depth
         # Hardware of our own loads a beat of uops in a cycle if they have the same places in the
         # buffer as in DRAM, where sequences are aligned.
-        self._align = _UOPS_OF_A_BEAT if buffer.accelerator.extensions else 1
+        self._align = _UOPS_OF_A_BEAT if buffer.accelerator.is_own else 1
         self._next = 0
         self._resident: dict[bytes, tuple[int, int]] = {}
 

@@ -164,7 +164,7 @@ class CycleEstimate:
         differ: that of a residual's weights is small, but takes a slot, too. Programs for published
         bitstreams stay those whose cycles are published.
         """
-        if tiling.keep_wgt or not self._accelerator.extensions:
+        if tiling.keep_wgt or not self._accelerator.is_own:
             return modules
         size = TileSize(tiling.rows, tiling.cols, tiling.co, tiling.ci)
         waiting = self._ring_cycles(size, tiling, loops)
