@@ -64,7 +64,10 @@ class ExtendedAlu(AluPart):
         if requantising := [operation for operation in has if operation in REQUANTISING]:
             yield Requantiser(self._accelerator), requantising
         if AluOp.MULTIPLY in has:
-            yield Multiplier(self._accelerator, self._cell), [AluOp.MULTIPLY]
+            # The products of rectangular blocks take so many DSP cells that hardly one is left.
+            in_logic = self._accelerator.parts > 1 and self._cell is not ProductCell.BEHAVIOURAL
+            multiplier = Multiplier(self._accelerator, self._cell, in_logic=in_logic)
+            yield multiplier, [AluOp.MULTIPLY]
         if AluOp.LEAKY in has:
             yield LeakyRelu(self._accelerator), [AluOp.LEAKY]
 

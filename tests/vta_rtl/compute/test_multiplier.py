@@ -1,4 +1,4 @@
-"""A product of two int16 is the same in each cell: all values by those with special bits."""
+"""A product of two int16 is the same in each cell, and in logic: all values by some others."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ class AllByMany(wiring.Component):
     """Counts the products that are wrong, for all first factors and 64 second ones.
 
     The second ones are a single bit in two lanes and a pattern in the others, at each place, and
-    their complements. ``wrong`` has a count of 16 bits for each cell, which stays at its most. In
-    every other lane ``src`` has the first factor.
+    their complements. ``wrong`` has a count of 16 bits for each of ``ways``, which stays at its
+    most. In every other lane ``src`` has the first factor.
     """
 
+    ways = (*(cell.value for cell in ProductCell), "logic")
+
     def __init__(self) -> None:
-        super().__init__({"done": Out(1), "wrong": Out(16 * len(ProductCell))})
+        super().__init__({"done": Out(1), "wrong": Out(16 * len(self.ways))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -39,21 +41,22 @@ class AllByMany(wiring.Component):
         m.d.sync += step.eq(step + 1)
         m.d.comb += [self.done.eq(step[-1] & step[0]), first.eq(step[:16])]
         place, inverted = step[16:20], step[20]
-        wrong: dict[ProductCell, list[Value]] = {cell: [] for cell in ProductCell}
-        parts = {cell: Multiplier(EXTENDED, cell) for cell in ProductCell}
+        wrong: dict[str, list[Value]] = {way: [] for way in self.ways}
+        parts = {cell.value: Multiplier(EXTENDED, cell) for cell in ProductCell}
+        parts["logic"] = Multiplier(EXTENDED, in_logic=True)
         for lane in range(LANES):
             bits = C(1 if lane < LANES // 2 else PATTERN, 16)
             special = Signal(signed(16), name=f"special_{lane}")
             m.d.comb += special.eq((Cat(bits, bits) << place)[16:32] ^ inverted.replicate(16))
             dst, src = (first, special) if lane % 2 else (special, first)
-            for cell, part in parts.items():
+            for way, part in parts.items():
                 # What is above the factors has no meaning.
                 m.d.comb += [part.dst[lane].eq(Cat(dst, ~dst)), part.src[lane].eq(Cat(src, dst))]
-                wrong[cell].append(part.result[lane] != first * special)
-        for number, (cell, part) in enumerate(parts.items()):
-            m.submodules[cell.value] = part
+                wrong[way].append(part.result[lane] != first * special)
+        for number, (way, part) in enumerate(parts.items()):
+            m.submodules[way] = part
             count = self.wrong.word_select(number, 16)
-            with m.If(~step[-1] & Cat(wrong[cell]).any() & ~count.all()):
+            with m.If(~step[-1] & Cat(wrong[way]).any() & ~count.all()):
                 m.d.sync += count.eq(count + 1)
         return m
 
@@ -61,5 +64,5 @@ class AllByMany(wiring.Component):
 def test_all_values_by_many_give_their_product_in_each_cell(tmp_path: Path) -> None:
     wrong, cycles = run_check(AllByMany(), tmp_path, CELL_MODELS)
     assert cycles >= 1 << 16 + SPECIAL_BITS
-    found = {cell.value: wrong >> 16 * n & 0xFFFF for n, cell in enumerate(ProductCell)}
+    found = {way: wrong >> 16 * n & 0xFFFF for n, way in enumerate(AllByMany.ways)}
     assert found == dict.fromkeys(found, 0)
