@@ -92,6 +92,15 @@ def test_many_stages_share_the_cores(tmp_path: Path) -> None:
     assert max(arm) * 0.999 <= two < sum(arm)
 
 
+def test_where_a_board_allows_it_a_light_stage_has_no_core_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "net.toml").write_text(DESCRIPTION)
+    arm = dataclasses.replace(ULTRA96.threads.arm, light_percent=50)
+    board = dataclasses.replace(ULTRA96, threads=dataclasses.replace(ULTRA96.threads, arm=arm))
+    known, found = (foreseen(tmp_path, classifier(1), board=each) for each in (ULTRA96, board))
+    assert [[s.threads for s in f.stages] for f in (known, found)] == [[2, 1, 1], [3, 1, 1]]
+    assert found.interval_ms <= known.interval_ms
+
+
 def test_a_slow_memory_bounds_the_rate_but_not_a_frame_alone(tmp_path: Path) -> None:
     def on_memory(bytes_per_s: int) -> Forecast:
         timing = dataclasses.replace(ULTRA96.arm_timing, dram_bytes_per_s=bytes_per_s)
