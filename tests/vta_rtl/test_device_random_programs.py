@@ -52,3 +52,11 @@ def test_random_programs_leave_the_bytes_of_the_simulator() -> None:
     readers = (device.fetch_bus, device.load_bus, device.weight_bus, device.compute_bus)
     masters = [*(model.reads_of(bus) for bus in readers), model.writes_of(device.store_bus)]
     simulate(device, run, background=masters)
+
+
+@pytest.mark.sim
+def test_halves_of_an_input_element_need_no_order() -> None:
+    """Instruction 36 stores to one half, which is an element of the out buffer, and instruction 39
+    reads the other half."""
+    program = random_program(MACHINES["1x32x16-0.0.1"].accelerator, 7379, steps=17)
+    assert len(expected_dram(program)) == len(program.dram)

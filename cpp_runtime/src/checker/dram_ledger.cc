@@ -5,8 +5,8 @@
 namespace edgepipe {
 
 DramLedger::DramLedger(const Accelerator& accelerator)
-    : cell_bytes_(
-          std::min<std::size_t>({accelerator.inp_bytes(), accelerator.wgt_bytes(), kPageBytes})) {}
+    : cell_bytes_(std::min<std::size_t>({accelerator.inp_bytes(), accelerator.wgt_bytes(),
+                                         accelerator.out_bytes(), kPageBytes})) {}
 
 template <typename Visit>
 std::optional<DramLedger::Conflict> DramLedger::for_each_cell(std::uint64_t address,
