@@ -10,13 +10,16 @@ import pytest
 from needs import BUILD, built
 from small_networks import build_small_bundle
 
+from edgepipe import boards
 from edgepipe.bitstream.fingerprint import EXIT_CODES
 from edgepipe.doctor import hardware
+from edgepipe.recipe import BuildOptions, build_bundle
 from vta_rtl.registers.register_table import configuration_hash
 from vta_stages.accelerator import Accelerator
 
 pytestmark = pytest.mark.sim
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 SIDE = 16
 
 
@@ -36,6 +39,24 @@ def test_a_bundle_gives_its_golden_outputs_through_registers_and_interrupt(
 ) -> None:
     ran = run(bundle, f"rtl:{libraries['0.0.1']}", "--golden", "--device-timeout", "60")
     assert ran.returncode == 0, ran.stderr
+
+
+def test_a_real_network_gives_its_golden_outputs(
+    libraries: dict[str, Path], tmp_path: Path
+) -> None:
+    """ResNet-8: its first convolution on this processor, its other layers on the accelerator."""
+    options = BuildOptions(
+        model=EXAMPLES / "fmnist_resnet8.onnx",
+        board=boards.load("ultra96"),
+        calibration=EXAMPLES / "calibration",
+        output=tmp_path / "resnet8.edgepipe",
+    )
+    stages = [stage.kind for stage in build_bundle(options).stages]
+    assert stages == ["arm", "vta", "arm"]
+    device = f"rtl:{libraries['0.0.1']}"
+    ran = run(options.output, device, "--golden", "--frames", "2", "--device-timeout", "60")
+    assert ran.returncode == 0, ran.stderr
+    assert "golden: 2 frames" in ran.stderr
 
 
 def test_a_library_of_another_revision_is_refused(bundle: Path, libraries: dict[str, Path]) -> None:
