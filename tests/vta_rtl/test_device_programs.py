@@ -140,7 +140,7 @@ def check_on_hardware(
     [
         pytest.param(ACCELERATOR, False, id="a port each", marks=pytest.mark.networks),
         pytest.param(ACCELERATOR, True, id="one port"),
-        pytest.param(RECTANGULAR, False, id="1x16x8"),
+        pytest.param(RECTANGULAR, False, id="1x16x8", marks=pytest.mark.networks),
     ],
 )
 def test_two_convolutions_give_their_reference(a: Accelerator, shared_port: bool) -> None:

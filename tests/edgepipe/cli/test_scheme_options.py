@@ -28,6 +28,7 @@ def contents(bundle: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.networks
 def test_a_real_network_from_its_scheme_is_the_same_bundle(tmp_path: Path) -> None:
     model, pictures = EXAMPLES / "fmnist_resnet8.onnx", EXAMPLES / "calibration"
     start = ("build", model, "--board", "host")

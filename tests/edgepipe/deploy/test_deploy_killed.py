@@ -297,6 +297,7 @@ def test_every_signal_at_every_step(places, kind, begin, send):
     assert set(each(free, cases, one)) == {False, True}
 
 
+@pytest.mark.systems
 def test_a_start_of_an_unchanged_release_that_gets_a_signal_can_be_repeated(places):
     free = list(places["waiting"])
     for place in free:

@@ -233,6 +233,7 @@ def outputs(made: QuantizedNetwork) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.cross
+@pytest.mark.networks
 def test_boards_have_the_bits_of_integer_relax(architecture: str, tmp_path: Path) -> None:
     made = quantised(loaded(tmp_path, *BLOCKS.values()))
     compile_arm_stage(made.module, arches=(architecture,)).write(tmp_path / "stage")

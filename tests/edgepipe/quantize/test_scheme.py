@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 import small_networks
+from levels import long
 
 from edgepipe.errors import QuantizeError
 from edgepipe.frontend.network import Network, load_network
@@ -45,8 +46,8 @@ def from_pictures(network: Network) -> QuantizedNetwork:
     [
         (small_networks.detector, "mse"),
         (small_networks.classifier, "max"),
-        (small_networks.silu_block, "percentile"),
-        (small_networks.with_float_middle, "mse"),
+        long(small_networks.silu_block, "percentile"),
+        long(small_networks.with_float_middle, "mse"),
     ],
 )
 def test_a_scheme_gives_the_integers_of_its_pictures(
@@ -66,6 +67,7 @@ def test_a_scheme_gives_the_integers_of_its_pictures(
         assert again.scales[name].tobytes() == scale.tobytes()
 
 
+@pytest.mark.networks
 def test_reconstructed_weights_need_the_pictures_again(tmp_path: Path) -> None:
     network = loaded(tmp_path, small_networks.classifier)
     frames = list(small_networks.frames(4))
