@@ -130,9 +130,11 @@ def main() -> int:
                 file=sys.stderr,
                 flush=True,
             )
-    share = f", {100 * both / pairs:.0f} %" if pairs else ""
+    share = f", {100 * both / pairs:.1f} %" if pairs else ""
     print(f"{done} programs in {time.monotonic() - began:.0f} s, {findings} findings")
-    print(f"pairs of transfers that no token orders: {pairs}, seen in both orders: {both}{share}")
+    print(
+        f"pairs of transfers without a certain order: {pairs}, seen in both orders: {both}{share}"
+    )
     print(coverage)
     for kind in coverage.missing() if coverage.percent >= 90 else ():
         print(f"  not: {kind}")

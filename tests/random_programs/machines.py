@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,13 +20,18 @@ class Machine:
 
     def library(self, cache: Path, *, waveforms: bool = False) -> Path:
         """Return the Verilated accelerator's library, compiled if ``cache`` does not have it."""
-        return build_driver_library(
-            self.accelerator, cache, bus_bytes=self.bus_bytes, waveforms=waveforms
-        )
+        return _library(self, cache, waveforms)
 
     def open(self, cache: Path) -> VerilatedDevice:
         """Return the Verilated accelerator, compiled if ``cache`` does not have it."""
         return VerilatedDevice(self.library(cache))
+
+
+@functools.cache  # to know whether it is there, its Verilog is generated: ten seconds
+def _library(machine: Machine, cache: Path, waveforms: bool) -> Path:
+    return build_driver_library(
+        machine.accelerator, cache, bus_bytes=machine.bus_bytes, waveforms=waveforms
+    )
 
 
 _STOCK = Accelerator(acc_hazard_steps=1)

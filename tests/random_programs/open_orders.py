@@ -1,8 +1,6 @@
-"""Which transfers of a program ran in both orders that its tokens leave open."""
+"""Which transfers of a program ran in both orders that its tokens and queues leave open."""
 
 from __future__ import annotations
-
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +9,13 @@ from vta_rtl.isa.names import MASTERS
 from vta_rtl.verilated.device import Transfers
 from vta_stages.isa.codec import Column, InstructionTable
 from vta_stages.isa.instructions import SINGLE_ROW, MemoryType, Module, Opcode, element_bytes
-from vta_stages.verification.ordering import order_instructions
 
+from .certain_ends import certain_ends
 from .program import RandomProgram
 
 
 class OpenOrders:
-    """The pairs of transfers of two modules that no token orders, and what is seen of them.
+    """The pairs of transfers of two modules without a certain order, and what is seen of them.
 
     A transfer is all bursts of a LOAD or STORE. It is before another one if memory has been read or
     written for the last time for it before the first time for the other.
@@ -27,37 +25,39 @@ class OpenOrders:
         table = program.table
         modules = table.modules.astype(np.int64)
         beats = _beats(program, table, bus_bytes)
-        ordering = order_instructions(table, _refuse)
         # By master but fetch: the numbers of its transfers, the beats after which each has ended.
         of = _masters(table)
         self._of = {m: np.flatnonzero((of == m) & (beats > 0)) for m in range(1, len(MASTERS))}
         self._ends = {m: np.cumsum(beats[of]) for m, of in self._of.items()}
         moved = np.flatnonzero(beats > 0)
         first, second = (grid.ravel() for grid in np.meshgrid(moved, moved, indexing="ij"))
-        places, clocks = ordering.places, ordering.clocks
-        is_open = (
-            (modules[first] < modules[second])
-            & (clocks[first, modules[second]] <= places[second])
-            & (clocks[second, modules[first]] <= places[first])
-        )
-        self._first, self._second = first[is_open], second[is_open]
-        self._forwards = np.zeros(len(self._first), np.bool_)
-        self._backwards = np.zeros(len(self._first), np.bool_)
+        of_two_modules = modules[first] < modules[second]
+        first, second = first[of_two_modules], second[of_two_modules]
+        certain = certain_ends(table)
+        forwards, backwards = certain.before(first, second), certain.before(second, first)
+        self._first, self._second = first, second
+        self._is_open = ~(forwards | backwards)
+        self._only_forwards, self._only_backwards = forwards, backwards
+        self._forwards = np.zeros(len(first), np.bool_)
+        self._backwards = np.zeros(len(first), np.bool_)
         self._begins = np.zeros(len(table), np.int64)
         self._finishes = np.zeros(len(table), np.int64)
 
     @property
     def pairs(self) -> int:
-        """How many pairs no token orders."""
-        return len(self._first)
+        """How many pairs have no certain order."""
+        return int(self._is_open.sum())
 
     @property
     def seen_both_ways(self) -> int:
         """How many of them have run in both orders."""
-        return int((self._forwards & self._backwards).sum())
+        return int((self._is_open & self._forwards & self._backwards).sum())
 
-    def see(self, transfers: Transfers) -> None:
-        """Note the order in which a run's transfers happened."""
+    def see(self, transfers: Transfers) -> str:
+        """Note the order in which a run's transfers happened.
+
+        Return "", or which transfers were in an order that cannot be.
+        """
         for master, numbers in self._of.items():
             chosen = transfers.port == master
             ends = np.cumsum(transfers.beats[chosen])
@@ -67,12 +67,16 @@ class OpenOrders:
             first = np.concatenate([[0], last[:-1] + 1]).astype(np.int64)[: len(last)]
             self._begins[numbers] = transfers.first_cycle[chosen][first]
             self._finishes[numbers] = transfers.last_cycle[chosen][last]
-        self._forwards |= self._finishes[self._first] < self._begins[self._second]
-        self._backwards |= self._finishes[self._second] < self._begins[self._first]
-
-
-def _refuse(index: int, what: str) -> NoReturn:
-    raise AssertionError(f"instruction {index}: {what}")
+        forwards = self._finishes[self._first] < self._begins[self._second]
+        backwards = self._finishes[self._second] < self._begins[self._first]
+        for seen, other in ((forwards, self._only_backwards), (backwards, self._only_forwards)):
+            wrong = np.flatnonzero(seen & other)
+            if len(wrong):
+                first, second = self._first[wrong[0]], self._second[wrong[0]]
+                return f"transfers {first} and {second} in an order that tokens and queues exclude"
+        self._forwards |= forwards
+        self._backwards |= backwards
+        return ""
 
 
 def _masters(table: InstructionTable) -> NDArray[np.int64]:

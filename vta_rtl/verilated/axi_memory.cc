@@ -12,8 +12,16 @@ constexpr std::uint8_t kDecodeError = 3;  // AMBA AXI, A3.4.4
 enum Port : std::uint32_t { kFetch, kLoad, kWeight, kCompute, kStore };
 
 std::uint32_t delay_of(const MemoryCosts& costs, std::uint32_t port) {
-  if (port == kLoad || port == kWeight) return costs.load_delay_cycles;
-  return port == kCompute ? costs.compute_delay_cycles : 0;
+  switch (port) {
+    case kLoad:
+      return costs.load_delay_cycles;
+    case kWeight:
+      return costs.weight_delay_cycles;
+    case kCompute:
+      return costs.compute_delay_cycles;
+    default:
+      return 0;
+  }
 }
 
 }  // namespace

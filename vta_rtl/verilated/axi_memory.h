@@ -31,8 +31,9 @@ struct MemoryCosts {
   std::uint32_t refresh_cycles;           // of each, without any transfer
   std::uint32_t stall_percent;            // of cycles in which a channel pauses, at random
   std::uint32_t seed;
-  std::uint32_t load_delay_cycles;     // of each burst that load reads, in addition
-  std::uint32_t compute_delay_cycles;  // the same for compute
+  std::uint32_t load_delay_cycles;     // of each burst of inputs that load reads, in addition
+  std::uint32_t weight_delay_cycles;   // the same for its weights
+  std::uint32_t compute_delay_cycles;  // and for compute
 };
 
 /// A burst of one of the ports fetch, load, weight, compute and store, in this order.

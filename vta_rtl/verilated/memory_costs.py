@@ -16,8 +16,8 @@ class MemoryCosts:
     ``refresh_interval_cycles`` (0: never) nothing moves for ``refresh_cycles``: 3.9 us and 280 ns
     (JESD209-4, 8 Gbit a channel). That leaves 3.9 GB/s, as ``board/ultra96.toml`` has it from a
     measurement. For tests: ``stall_percent`` of the cycles a channel pauses at random, from
-    ``seed``; each burst that load or compute reads takes ``load_delay_cycles`` or
-    ``compute_delay_cycles`` in addition.
+    ``seed``; each burst of inputs, of weights, or that compute reads takes
+    ``load_delay_cycles``, ``weight_delay_cycles`` or ``compute_delay_cycles`` in addition.
     """
 
     read_latency_cycles: int = 50
@@ -28,6 +28,7 @@ class MemoryCosts:
     stall_percent: int = 0
     seed: int = 0
     load_delay_cycles: int = 0
+    weight_delay_cycles: int = 0
     compute_delay_cycles: int = 0
 
     def as_c(self) -> ctypes.Structure:

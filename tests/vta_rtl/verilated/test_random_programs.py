@@ -1,6 +1,6 @@
 """Random programs leave the same bytes on the Verilated accelerator as on the simulator.
 
-Each runs with random latencies and pauses, and with each module first wherever tokens allow it.
+Each runs with random latencies and pauses, and with some modules last wherever tokens allow it.
 ``make test-rtl-long`` runs 10,000, and on smaller accelerators, too.
 """
 
@@ -53,7 +53,7 @@ def test_every_order_leaves_the_bytes_of_the_simulator(
         assert not outcome.difference, f"seed {seed}: {outcome.difference}"
         pairs += outcome.open_pairs
         both += outcome.pairs_seen_both_ways
-    assert both > 0.1 * pairs > 100
+    assert both > 0.95 * pairs > 500
 
 
 def test_extensions_leave_the_bytes_of_the_simulator() -> None:
@@ -106,7 +106,7 @@ def test_without_tokens_some_orders_leave_other_bytes(
             device.run_image(program.words, others)  # leaves other inputs and weights on chip
             after = device.run_image(words, program.dram, most_cycles=MOST_CYCLES)
             different[name] += bool((after != expected).any())
-    assert different["compute first"] >= 3
+    assert different["slow load and weight"] >= 3
 
 
 @ON_EACH_MACHINE

@@ -83,6 +83,7 @@ def test_transfers_are_recorded_with_the_cycles_in_which_memory_was_used(
     for name, costs in {
         "quick": quick,
         "slow load": replace(quick, load_delay_cycles=500),
+        "slow weight": replace(quick, weight_delay_cycles=500),
         "slow compute": replace(quick, compute_delay_cycles=500),
     }.items():
         device.set_costs(costs)
@@ -101,8 +102,11 @@ def test_transfers_are_recorded_with_the_cycles_in_which_memory_was_used(
         assert found.first_cycle[by_port[3]].min() > found.last_cycle[by_port[2]].max()
         begin = found.first_cycle.min()
         begins[name] = [found.first_cycle[by_port[port]].min() - begin for port in (1, 2, 3)]
-    assert begins["slow load"] == [n + 500 for n in begins["quick"]]
-    assert begins["slow compute"] == [*begins["quick"][:2], begins["quick"][2] + 500]
+    inputs, weights, biases = begins["quick"]  # biases wait for the token of the weights
+    assert begins["slow compute"] == [inputs, weights, biases + 500]
+    assert begins["slow weight"] == [inputs, weights + 500, biases + 500]
+    assert begins["slow load"][:2] == [inputs + 500, weights]
+    assert begins["slow load"][2] > inputs + 500  # and for the LOAD before it
     device.record_transfers(False)
     device.run_image(program, np.zeros(256, np.uint8))
     assert not len(device.transfers().port)

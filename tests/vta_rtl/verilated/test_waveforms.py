@@ -125,5 +125,5 @@ def test_a_file_that_cannot_be_written_is_an_error(library: Path, tmp_path: Path
 @pytest.mark.usefixtures("library")
 def test_a_random_program_leaves_the_cycles_of_a_timing(tmp_path: Path) -> None:
     program, path = random_program(TINY, 2, 3), tmp_path / "tiny-2.vcd"
-    ran = save_waveform(program, Machine(TINY, 8), "store first", BUILD / "vta_rtl", path)
+    ran = save_waveform(program, Machine(TINY, 8), "slow load and weight", BUILD / "vta_rtl", path)
     assert len(times(path)) >= 2 * ran > 0
