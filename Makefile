@@ -157,6 +157,7 @@ test-board: $(VENV)/.installed $(AARCH64)/.built
 	$(PYTHON) -m pytest -m "board and not armhf" tests/board $(PYTEST)
 
 # The C++ tests again, instrumented: build/tsan and build/asan.
+# ThreadSanitizer knows a suppressed race by its stack, which a short history may no longer have.
 SANITIZE_tsan := thread
 SANITIZE_asan := address,undefined
 
@@ -166,7 +167,7 @@ test-tsan test-asan: test-%: $(VENV)/.created
 	cmake -S . -B build/$* -G Ninja -DCMAKE_UNITY_BUILD=ON -DEDGEPIPE_SANITIZE=$(SANITIZE_$*) \
 	    -DPython3_EXECUTABLE=$(abspath $(PYTHON)) > build/$*.log
 	cmake --build build/$* --target edgepipe-tests >> build/$*.log || { tail -50 build/$*.log; exit 1; }
-	TSAN_OPTIONS=suppressions=cpp_runtime/tests/tsan_suppressions.txt \
+	TSAN_OPTIONS="suppressions=cpp_runtime/tests/tsan_suppressions.txt history_size=7" \
 	    build/$*/bin/edgepipe-tests --gtest_brief=1
 
 # Starts from the parts of a small real bundle; earlier findings are tests in cpp_runtime/tests and tests/edgepipe.
