@@ -294,6 +294,7 @@ def test_the_same_input_gives_the_same_bytes(reference, tmp_path):
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
+@pytest.mark.networks
 def test_nanodets_reasons_name_only_the_first_convolution_sigmoid_and_decoding(bundle):
     manifest = storage.check(bundle("nanodet_g_coco_416", "rule"))
     placed = {p.operator: p for p in manifest.placement}

@@ -111,6 +111,7 @@ def test_the_bundle_says_where_the_halves_are(bundle: Path) -> None:
         assert placed[f"{name}.arm"].reason in shown
 
 
+@pytest.mark.networks
 def test_a_placement_file_keeps_shares(network: Path, bundle: Path, tmp_path: Path) -> None:
     file = bundle.parent / "placement.toml"
     text = file.read_text()

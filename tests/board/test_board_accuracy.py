@@ -41,6 +41,7 @@ def quantised_once():
         yield
 
 
+@pytest.mark.systems
 def test_every_tensor_between_stages_is_the_simulators(command, board, capsys):
     assert main(command) == 0
     assert (

@@ -30,6 +30,7 @@ def measured(virtual_board, board, bundle, tmp_path_factory):
     return output
 
 
+@pytest.mark.systems
 def test_every_figure_is_measured_on_the_board(measured, bundle):
     found = json.loads(measured.read_text())
     assert found["machine"]["model"] == "Avnet Ultra96 Rev1"
@@ -62,6 +63,7 @@ def test_the_accelerator_alone_is_measured_and_takes_the_time_of_its_costs(measu
         assert alone_ms < stage["busy"]["mean_ms"]
 
 
+@pytest.mark.systems
 def test_the_tables_show_what_was_measured_and_what_is_readable(board, bundle, measured, capsys):
     assert main(["bench", str(bundle), *board.options, "--frames", "2"]) == 0
     shown = capsys.readouterr().out

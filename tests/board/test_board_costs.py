@@ -130,6 +130,7 @@ def test_an_interrupted_measurement_goes_on_and_finds_the_costs_of_the_board(
     assert storage.check(tmp_path / "again.edgepipe").board == "known"
 
 
+@pytest.mark.systems
 def test_operators_and_stages_of_a_network_are_measured_on_both_devices(
     timed, known, tmp_path, capsys
 ):
@@ -161,6 +162,7 @@ def test_operators_and_stages_of_a_network_are_measured_on_both_devices(
     assert read(costs).entries == known_before
 
 
+@pytest.mark.systems
 def test_all_stages_of_a_bundle_run_as_a_pipeline_over_rpc(board, bundle):
     """They share one accelerator, and so does a second bundle of the same client."""
     manifest = storage.read_manifest(bundle)

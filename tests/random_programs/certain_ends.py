@@ -94,9 +94,8 @@ def certain_ends(table: InstructionTable) -> CertainEnds:
 
         module, unit = int(table.modules[index]), int(units[index])
         pops, pushes = _queues(tokens, module, int(table.tokens[index]))
-        is_first = handed_out[
-            index
-        ]  # of its queue, where it pops each token as soon as it is there
+        # The first of its queue pops each token as soon as it is there.
+        is_first = handed_out[index]
         if left[module]:
             is_first = np.maximum(is_first, left[module][-1])
         known = np.maximum(is_first, ends[unit])

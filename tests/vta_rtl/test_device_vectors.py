@@ -24,6 +24,7 @@ MOST_CYCLES = 20_000
 
 
 @pytest.mark.sim
+@pytest.mark.networks
 @pytest.mark.parametrize(
     ("revision", "bus_bytes", "latency_cycles", "stall_percent"),
     [("0.0.1", 16, 5, 0), ("0.0.2", 8, 10, 10)],

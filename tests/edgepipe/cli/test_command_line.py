@@ -131,7 +131,8 @@ def test_a_run_that_cannot_gain_says_why_here_and_on_the_board(project, capsys):
     capsys.readouterr()
     assert run("run", project / "out", "--input", source, "--compare", 2, "--slots", 1) == 0
     why = "with one slot, only one stage has a frame at a time, so pipelining gains at most 1.00x"
-    assert capsys.readouterr().err.endswith(f"\nthis machine: {why}\nultra96, predicted: {why}\n")
+    said = capsys.readouterr().err  # a busy machine has a further note
+    assert f"\nthis machine: {why}\nultra96, predicted: {why}\n" in said
 
 
 def test_a_run_names_the_stage_that_limits_the_gain(project, capsys):

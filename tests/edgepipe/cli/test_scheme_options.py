@@ -127,6 +127,7 @@ def test_accuracy_of_a_bundle_with_a_float_layer(
     assert_fails(capsys, code, "its output logits is not the golden output", GIVE)
 
 
+@pytest.mark.networks
 def test_a_bundle_with_an_int16_region_that_is_cut(
     built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,6 +163,7 @@ def test_an_unknown_float_layer_is_an_error(
     assert_nothing_half_written(project)
 
 
+@pytest.mark.networks
 def test_rounding_by_results_reads_the_pictures_whatever_the_scheme(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

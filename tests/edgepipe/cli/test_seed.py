@@ -59,6 +59,7 @@ def test_a_seed_decides_which_pictures_and_where_they_are_sampled(project: Path)
     assert run(*accuracy) == 0  # with the bundle's seed
 
 
+@pytest.mark.networks
 def test_what_is_not_drawn_does_not_depend_on_the_seed(project: Path) -> None:
     pictures, scheme = ("--calib", project / "pictures"), project / "net.scheme.toml"
     first = built(project, "first", *pictures, "--export-scheme", scheme)

@@ -26,6 +26,7 @@ def releases(boards):
     return [int(link.readlink().name) if link.is_symlink() else None for link in links]
 
 
+@pytest.mark.systems
 def test_a_roll_out_reaches_all_boards_once(fleet, boards, make_bundle):
     code, counts = fleet.play("edgepipe.fleet.rollout", "--check", edgepipe_bundle=make_bundle())
     assert (code, changed(counts)) == (0, {"door": 1, "gate": 1, "roof": 1})

@@ -79,6 +79,7 @@ def boards(machine, program, tmp_path_factory):
         board.ssh.close()
 
 
+@pytest.mark.systems
 def test_every_signal_and_a_cut_link_at_every_step(boards, make_bundle):
     free = list(boards)
 
@@ -106,6 +107,7 @@ def test_every_signal_and_a_cut_link_at_every_step(boards, make_bundle):
             pool.shutdown(cancel_futures=True)
 
 
+@pytest.mark.systems
 def test_a_link_that_falls_silent_while_the_unit_is_paused(boards, make_bundle):
     def one(board, step):
         before = board.current

@@ -89,6 +89,7 @@ def nanodet_precision(model: Path, count: int) -> float:
     return average_precision(found, truth)
 
 
+@pytest.mark.networks
 def test_nanodet_boxes_are_those_of_float(model_path: Callable[[str], Path]) -> None:
     assert nanodet_precision(model_path("nanodet_g_coco_416"), 5) >= 0.95
 

@@ -124,6 +124,7 @@ def test_the_kernels_of_a_network_in_int16_have_the_bits_of_integer_relax(
 
 
 @pytest.mark.cross
+@pytest.mark.networks
 def test_boards_compute_the_same_bits(
     architecture: str, whole: QuantizedNetwork, tmp_path: Path
 ) -> None:

@@ -265,6 +265,7 @@ def test_the_kernels_have_the_bits_of_integer_relax(made: QuantizedNetwork, tmp_
 
 
 @pytest.mark.cross
+@pytest.mark.networks
 def test_boards_compute_the_same_bits(
     architecture: str, made: QuantizedNetwork, tmp_path: Path
 ) -> None:

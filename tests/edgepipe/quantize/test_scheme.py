@@ -44,7 +44,7 @@ def from_pictures(network: Network) -> QuantizedNetwork:
 @pytest.mark.parametrize(
     ("make", "rule"),
     [
-        (small_networks.detector, "mse"),
+        long(small_networks.detector, "mse"),
         (small_networks.classifier, "max"),
         long(small_networks.silu_block, "percentile"),
         long(small_networks.with_float_middle, "mse"),
