@@ -43,13 +43,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
-    """Distribute test files among workers; one gets all of ``board/`` and boots the board once."""
-    return _ByFileOrBoard(config, log)
+    """Distribute test files among workers.
+
+    One gets all of ``board/`` and boots the board once, one all that needs the same Verilated
+    accelerators.
+    """
+    return _ByFileOrFolder(config, log)
 
 
-class _ByFileOrBoard(LoadFileScheduling):  # type: ignore[misc]
+class _ByFileOrFolder(LoadFileScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
-        return "tests/board" if nodeid.startswith("tests/board/") else super()._split_scope(nodeid)
+        for folder in ("tests/board/", "tests/vta_rtl/verilated/"):
+            if nodeid.startswith(folder):
+                return folder
+        return super()._split_scope(nodeid)
 
 
 @pytest.fixture(scope="session", params=ARCHITECTURES)

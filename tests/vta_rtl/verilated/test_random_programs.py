@@ -35,7 +35,7 @@ from vta_stages.isa.instructions import (
     Token,
 )
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.slow]
 
 PROGRAMS = 20
 """For each encoding revision."""

@@ -17,7 +17,7 @@ from edgepipe.recipe import BuildOptions, build_bundle
 from vta_rtl.registers.register_table import configuration_hash
 from vta_stages.accelerator import Accelerator
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.slow]
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SIDE = 16

@@ -15,7 +15,7 @@ from vta_stages.accelerator import Accelerator
 from vta_stages.isa.instruction_buffer import encode
 from vta_stages.isa.instructions import Finish, Load, MemoryType, Store
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.slow]
 
 VECTORS = Path(__file__).parents[2] / "data" / "vta_vectors"
 ACCELERATORS = {revision: Accelerator(revision=revision) for revision in ("0.0.1", "0.0.2")}

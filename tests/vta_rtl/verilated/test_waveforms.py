@@ -21,7 +21,7 @@ from vta_rtl.verilated.waveforms import WaveformRecorder
 from vta_stages.isa.instruction_buffer import encode
 from vta_stages.isa.instructions import Finish, Load, MemoryType, Store
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.slow]
 
 HANGS = encode(TINY, [Finish(pop_prev=True)])  # a token that never comes
 DRAM = np.zeros(64, np.uint8)
