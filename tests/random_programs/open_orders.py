@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vta_rtl.isa.names import MASTERS
 from vta_rtl.verilated.device import Transfers
 from vta_stages.isa.codec import Column, InstructionTable
-from vta_stages.isa.instructions import SINGLE_ROW, MemoryType, Module, Opcode, element_bytes
+from vta_stages.isa.instructions import SINGLE_ROW, MemoryType, Opcode, element_bytes
 
-from .certain_ends import certain_ends
+from .certain_ends import UNITS, certain_ends
 from .program import RandomProgram
 
 
@@ -25,15 +24,18 @@ class OpenOrders:
         table = program.table
         modules = table.modules.astype(np.int64)
         beats = _beats(program, table, bus_bytes)
-        # By master but fetch: the numbers of its transfers, the beats after which each has ended.
-        of = _masters(table)
-        self._of = {m: np.flatnonzero((of == m) & (beats > 0)) for m in range(1, len(MASTERS))}
+        certain = certain_ends(table)
+        # By unit, each with a master: the numbers of its transfers, the beats after which each has
+        # ended.
+        self._of = {
+            unit: np.flatnonzero((certain.units == unit) & (beats > 0))
+            for unit in range(len(UNITS))
+        }
         self._ends = {m: np.cumsum(beats[of]) for m, of in self._of.items()}
         moved = np.flatnonzero(beats > 0)
         first, second = (grid.ravel() for grid in np.meshgrid(moved, moved, indexing="ij"))
         of_two_modules = modules[first] < modules[second]
         first, second = first[of_two_modules], second[of_two_modules]
-        certain = certain_ends(table)
         forwards, backwards = certain.before(first, second), certain.before(second, first)
         self._first, self._second = first, second
         self._is_open = ~(forwards | backwards)
@@ -58,10 +60,10 @@ class OpenOrders:
 
         Return "", or which transfers were in an order that cannot be.
         """
-        for master, numbers in self._of.items():
-            chosen = transfers.port == master
+        for unit, numbers in self._of.items():
+            chosen = transfers.port == unit + 1  # that of fetch is the first
             ends = np.cumsum(transfers.beats[chosen])
-            expected = self._ends[master]
+            expected = self._ends[unit]
             assert (int(ends[-1]) if len(ends) else 0) == (expected[-1] if len(expected) else 0)
             last = np.searchsorted(ends, expected)
             first = np.concatenate([[0], last[:-1] + 1]).astype(np.int64)[: len(last)]
@@ -77,16 +79,6 @@ class OpenOrders:
         self._forwards |= forwards
         self._backwards |= backwards
         return ""
-
-
-def _masters(table: InstructionTable) -> NDArray[np.int64]:
-    """Return the number of the master of each instruction, if it moves something."""
-    names = list(MASTERS)
-    masters = np.array([names.index(m.name.lower()) for m in Module])[table.modules]
-    loads = table.positions[Opcode.LOAD]
-    weights = table.columns[Opcode.LOAD]["memory_type"] == MemoryType.WGT
-    masters[loads[weights]] = names.index("weight")
-    return masters
 
 
 def _beats(program: RandomProgram, table: InstructionTable, bus_bytes: int) -> NDArray[np.int64]:
