@@ -1,8 +1,9 @@
 """Cycles of networks on the accelerator's own hardware description, with a model of DRAM.
 
-Outputs are compared with the reference first, bit for bit. Beside them are the cycles that the
-timing model expects with the costs of ``vta_stages/timing/rtl_costs.py``, for the whole and for
-each layer. What DRAM costs is in ``vta_rtl/verilated/memory_costs.py``, and printed.
+Outputs are compared with the reference first, bit for bit, and all of DRAM with what the functional
+simulator leaves there. Beside them are the cycles that the timing model expects with the costs of
+``vta_stages/timing/rtl_costs.py``, for the whole and for each layer. What DRAM costs is in
+``vta_rtl/verilated/memory_costs.py``, and printed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from bench.networks import Workload
 from bench.rtl_accelerators import ACCELERATORS
 from bench.rtl_layers import LayerCycles, ends_of_layers, layers_between, table
 from bench.rtl_predicted import NETWORK, predicted
+from edgepipe.runtime.simulator import Simulator
 from vta_rtl.isa.names import MODULES
 from vta_rtl.verilated.device import VerilatedDevice
 from vta_rtl.verilated.driver_library import build_driver_library
@@ -61,8 +63,8 @@ LAYER_ERROR_PERCENT = 5.0
 def measured(
     kind: str, name: str, device: VerilatedDevice, costs: MemoryCosts
 ) -> tuple[list[Figure], list[LayerCycles]]:
-    """Run a network's body on the device, compare its bits, and return its cycles and those of its
-    layers."""
+    """Run a network's body on the device, compare its bits and all of DRAM, and return its cycles
+    and those of its layers."""
     accelerator, workload = ACCELERATORS[kind], WORKLOADS[name]()
     print(f"{workload.name} on {kind}", file=sys.stderr, flush=True)
     cost = rtl_costs(
@@ -87,13 +89,17 @@ def measured(
     for region, content in contents.items():
         dram[bases[region] :][: len(content)] = np.frombuffer(content, np.uint8)
     device.record_transfers(True)
-    after = device.run_image(program.relocate(bases), dram)
+    words = program.relocate(bases)
+    after = device.run_image(words, dram)
     for output in workload.outputs:
         channels, height, width = expected[output].shape
         shape = activation_shape(accelerator, channels, height, width)
         found = after[bases[output] :][: int(np.prod(shape))].view(np.int8).reshape(shape)
         if not np.array_equal(unpack_activation(accelerator, found, channels)[0], expected[output]):
             sys.exit(f"{workload.name} on {kind}: output {output} differs from the reference")
+    with Simulator(accelerator) as simulator:
+        if not np.array_equal(after, simulator.run_image(words, dram)):
+            sys.exit(f"{workload.name} on {kind}: DRAM differs from the functional simulator's")
     return figures(kind, name, workload, program, device, cost)
 
 
