@@ -9,7 +9,7 @@ from pathlib import Path
 from needs import built
 
 GUIDE = Path(__file__).parent.parent / "docs" / "guides" / "conformance.md"
-PROGRAMS = ("edgepipe-tests", "edgepipe-board-conformance")
+PROGRAMS = ("edgepipe-tests", "edgepipe-board-conformance", "edgepipe-rtl-conformance")
 
 
 def documented(program: str) -> set[tuple[str, str]]:

@@ -19,6 +19,7 @@ consteval std::size_t index_of(std::uint32_t offset) {
 }
 
 constexpr std::size_t kStart = index_of(vta::kFetch + vta::kControl);
+constexpr std::size_t kDone = index_of(vta::kDone);
 constexpr std::size_t kCommand = index_of(own::kCommand);
 
 }  // namespace
@@ -62,7 +63,12 @@ bool RtlFpga::take_writes() {
   for (std::size_t index = 0; index < kCount; ++index) {
     if (index != kStart && index != kCommand) took = take_write(index) || took;
   }
-  if (starts && take_write(kStart)) ++runs_;
+  if (starts && take_write(kStart)) {
+    ++runs_;
+    // A start clears done. A driver that polls must not find that of the run before beside this
+    // run's results: its next start would not differ from this one, which the word still shows.
+    copy(kDone);
+  }
   if (commands) take_write(kCommand);
   return took || starts || commands;
 }

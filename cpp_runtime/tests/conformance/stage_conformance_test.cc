@@ -15,56 +15,19 @@
 #include "memory/non_coherent_memory.h"
 #include "pipeline/recovering_stage.h"
 #include "simulator/simulator.h"
-#include "stage/vta_stage.h"
 #include "support/arm_test_stage.h"
-#include "support/vta_stage_files.h"
+#include "support/small_stages.h"
 
 namespace edgepipe::conformance {
 namespace {
 
-constexpr std::size_t kBytes = 16;
-constexpr std::size_t kStageArenaBytes = std::size_t{1} << 20;
 constexpr std::uint8_t kTooMuch = 200;  // what the functions refuse
 
 using CreatedStage = Created<StageUnderTest>;
+using testing::kStageArenaBytes;
+using testing::OnVta;
+using testing::SmallStage;
 using Views = FunctionStage::Views;
-
-/// Any stage that computes y = factor * x for small bytes x.
-class SmallStage : public StageUnderTest {
- public:
-  struct Options {
-    std::size_t bytes = kBytes;
-    int factor = 3;
-    int addend = 0;
-    std::optional<std::uint8_t> refused = {};  // a value that fails the run
-  };
-  explicit SmallStage(const Options& options) : options_(options) {}
-
-  [[nodiscard]] std::vector<std::size_t> input_bytes() const override { return {options_.bytes}; }
-  [[nodiscard]] std::vector<std::size_t> output_bytes() const override { return {options_.bytes}; }
-  [[nodiscard]] Tensors inputs(std::uint32_t seed) const override {
-    std::mt19937 random(seed);
-    Tensors tensors{std::vector<std::byte>(options_.bytes)};
-    for (std::byte& byte : tensors[0]) byte = static_cast<std::byte>(random() % 100);
-    return tensors;
-  }
-  [[nodiscard]] Tensors expected(const Tensors& inputs) const override {
-    Tensors tensors = inputs;
-    for (std::byte& byte : tensors[0]) {
-      byte = static_cast<std::byte>(options_.factor * std::to_integer<int>(byte) + options_.addend);
-    }
-    return tensors;
-  }
-  [[nodiscard]] std::optional<Tensors> failing_inputs() const override {
-    if (!options_.refused) return std::nullopt;
-    Tensors tensors = inputs(0);
-    tensors[0].back() = std::byte{*options_.refused};
-    return tensors;
-  }
-
- private:
-  const Options options_;
-};
 
 /// A stage of the CPU in plain memory.
 class CpuStage final : public SmallStage {
@@ -114,24 +77,6 @@ CreatedStage arm(const char* kernel, std::optional<std::uint8_t> refused) {
   return cpu(std::unique_ptr<Stage>(*std::move(stage)),
              {.bytes = testing::kArmElements, .factor = 1, .addend = 10, .refused = refused});
 }
-
-/// A VTA stage on any device, in that device's memory.
-class OnVta final : public SmallStage {
- public:
-  OnVta(std::unique_ptr<DeviceMemory> memory, std::unique_ptr<Device> device)
-      : SmallStage({}),
-        memory_(std::move(memory)),
-        device_(std::move(device)),
-        stage_(*VtaStage::create(*device_, *testing::VtaStageFiles().parse(),
-                                 {.name = "body", .inputs = {"x"}, .outputs = {"y"}})) {}
-  [[nodiscard]] Stage& stage() override { return *stage_; }
-  [[nodiscard]] DeviceMemory& memory() override { return device_->memory(); }
-
- private:
-  std::unique_ptr<DeviceMemory> memory_;
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<VtaStage> stage_;
-};
 
 CreatedStage on_simulator() {
   auto memory = *HostMemory::create({.arena_bytes = kStageArenaBytes});

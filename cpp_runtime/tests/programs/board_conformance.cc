@@ -7,16 +7,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <utility>
 
 #include "device/uio_device.h"
 #include "edgepipe/conformance/device_suite.h"
 #include "edgepipe/conformance/memory_suite.h"
+#include "support/accelerator_file.h"
 
 namespace edgepipe::conformance {
 namespace {
@@ -110,9 +108,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (argc == 2) {
-    std::ifstream file(argv[1] + kOption.size());
-    const std::string json{std::istreambuf_iterator<char>(file), {}};
-    const edgepipe::Result<edgepipe::Accelerator> accelerator = edgepipe::parse_accelerator(json);
+    const edgepipe::Result<edgepipe::Accelerator> accelerator =
+        edgepipe::testing::read_accelerator(argv[1] + kOption.size());
     if (!accelerator.ok()) {
       std::fprintf(stderr, "edgepipe-board-conformance: %s: %s\n", argv[1],
                    accelerator.status().message().c_str());
