@@ -51,7 +51,7 @@ def run(name: str, program: RandomProgram) -> Outcome:
     try:
         return compare(program, device(name), MACHINES[name].bus_bytes)
     except Exception as error:
-        return Outcome(0, 0, f"{type(error).__name__}: {error}")
+        return Outcome(0, 0, 0, 0, f"{type(error).__name__}: {error}")
 
 
 def run_batch(tasks: list[Task]) -> tuple[Coverage, list[tuple[Task, Outcome]]]:
@@ -75,10 +75,10 @@ def report(task: Task, difference: str) -> None:
     outcome = run(name, shorter)
     path = save(shorter, CACHE / "findings", name, outcome.difference or difference)
     print(f"{name}, seed {seed}: {difference}\n{len(shorter.instructions)} instructions: {path}")
-    if outcome.timing:
+    if outcome.costs:
         waveform = path.with_suffix(".vcd")
-        cycles = save_waveform(shorter, MACHINES[name], outcome.timing, CACHE, waveform)
-        print(f"its last {cycles} cycles with the timing {outcome.timing}: {waveform}")
+        cycles = save_waveform(shorter, MACHINES[name], outcome.costs, CACHE, waveform)
+        print(f"its last {cycles} cycles: {waveform}")
     print(
         f"again: {Path(sys.executable)} tests/fuzz/fuzz_rtl.py 1 --machine {name} "
         f"--first-seed {seed} --steps {shorter.steps}",
@@ -111,7 +111,7 @@ def main() -> int:
     tasks = [(names[seed % len(names)], seed, arguments.steps) for seed in seeds]
 
     coverage = Coverage()
-    done = findings = pairs = both = 0
+    done = findings = pairs = both = one = runs = 0
     began = time.monotonic()
     with ProcessPoolExecutor(arguments.jobs) as pool:
         for covered, outcomes in pool.map(run_batch, batches(tasks)):
@@ -120,6 +120,8 @@ def main() -> int:
             for task, outcome in outcomes:
                 pairs += outcome.open_pairs
                 both += outcome.pairs_seen_both_ways
+                one += outcome.pairs_of_one_order
+                runs += outcome.runs
                 if outcome.difference:
                     findings += 1
                     report(task, outcome.difference)
@@ -130,10 +132,10 @@ def main() -> int:
                 file=sys.stderr,
                 flush=True,
             )
-    share = f", {100 * both / pairs:.1f} %" if pairs else ""
-    print(f"{done} programs in {time.monotonic() - began:.0f} s, {findings} findings")
+    print(f"{done} programs in {time.monotonic() - began:.0f} s, {runs} runs, {findings} findings")
     print(
-        f"pairs of transfers without a certain order: {pairs}, seen in both orders: {both}{share}"
+        f"pairs of transfers without a certain order: {pairs}, seen in both orders: {both}, "
+        f"in one although the first was held until all others had ended: {one}"
     )
     print(coverage)
     for kind in coverage.missing() if coverage.percent >= 90 else ():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from vta_rtl.verilated.memory_costs import MemoryCosts
 from vta_rtl.verilated.waveforms import WaveformRecorder
 from vta_stages.disassembler import Listing
 
@@ -15,7 +16,6 @@ from .comparison import MOST_CYCLES
 from .generator import random_program
 from .machines import Machine
 from .program import RandomProgram
-from .timings import timings
 
 
 def shortened(program: RandomProgram, fails: Callable[[RandomProgram], bool]) -> RandomProgram:
@@ -41,12 +41,11 @@ def save(program: RandomProgram, folder: Path, name: str, difference: str) -> Pa
 
 
 def save_waveform(
-    program: RandomProgram, machine: Machine, timing: str, cache: Path, path: Path
+    program: RandomProgram, machine: Machine, costs: MemoryCosts, cache: Path, path: Path
 ) -> int:
-    """Write the last cycles of a program's run with a timing; return how many they are.
+    """Write the last cycles of a program's run with such costs; return how many they are.
 
     The accelerator is compiled with waveforms if ``cache`` does not have it.
     """
     recorder = WaveformRecorder(lambda: machine.library(cache, waveforms=True), path.parent)
-    costs = timings(program.seed)[timing]
     return recorder.write(path, program.words, program.dram, costs, MOST_CYCLES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,18 @@ from vta_stages.isa.instructions import SINGLE_ROW, MemoryType, Opcode, element_
 
 from .certain_ends import UNITS, certain_ends
 from .program import RandomProgram
+
+
+@dataclass(frozen=True)
+class Hold:
+    """A transfer to hold: its instruction, and its first burst among those of its master.
+
+    ``port`` is the place of the master in :data:`~vta_rtl.isa.names.MASTERS`.
+    """
+
+    transfer: int
+    port: int
+    burst: int
 
 
 class OpenOrders:
@@ -42,6 +56,9 @@ class OpenOrders:
         self._only_forwards, self._only_backwards = forwards, backwards
         self._forwards = np.zeros(len(first), np.bool_)
         self._backwards = np.zeros(len(first), np.bool_)
+        self._held = np.zeros(len(table), np.bool_)
+        self._units = certain.units
+        self._bursts = np.zeros(len(table), np.int64)
         self._begins = np.zeros(len(table), np.int64)
         self._finishes = np.zeros(len(table), np.int64)
 
@@ -55,6 +72,38 @@ class OpenOrders:
         """How many of them have run in both orders."""
         return int((self._is_open & self._forwards & self._backwards).sum())
 
+    @property
+    def of_one_order(self) -> int:
+        """How many of them have only one order, as far as holding the first transfer can show.
+
+        Everything else ran while it was held, and the second one was not part of that.
+        """
+        only_forwards = self._held[self._first] & ~self._backwards
+        only_backwards = self._held[self._second] & ~self._forwards
+        return int((self._is_open & (only_forwards | only_backwards)).sum())
+
+    def next_hold(self) -> Hold | None:
+        """Return a transfer that was before an other one in all runs, and has not been held yet.
+
+        There must have been a run.
+        """
+        to_hold = np.concatenate(
+            [
+                self._first[self._is_open & ~self._backwards],
+                self._second[self._is_open & ~self._forwards],
+            ]
+        )
+        to_hold = to_hold[~self._held[to_hold]]
+        if not len(to_hold):
+            return None
+        transfer = int(to_hold.min())
+        port, burst = int(self._units[transfer]) + 1, int(self._bursts[transfer])
+        return Hold(transfer, port, burst)
+
+    def has_held(self, transfer: int) -> None:
+        """Note that a run has been seen in which a transfer waited for all others."""
+        self._held[transfer] = True
+
     def see(self, transfers: Transfers) -> str:
         """Note the order in which a run's transfers happened.
 
@@ -67,6 +116,7 @@ class OpenOrders:
             assert (int(ends[-1]) if len(ends) else 0) == (expected[-1] if len(expected) else 0)
             last = np.searchsorted(ends, expected)
             first = np.concatenate([[0], last[:-1] + 1]).astype(np.int64)[: len(last)]
+            self._bursts[numbers] = first
             self._begins[numbers] = transfers.first_cycle[chosen][first]
             self._finishes[numbers] = transfers.last_cycle[chosen][last]
         forwards = self._finishes[self._first] < self._begins[self._second]

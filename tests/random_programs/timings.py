@@ -1,11 +1,13 @@
 """What memory costs in the runs of a random program: at random, and so that some are last.
 
 Tokens leave open in which order modules run many of their instructions, and only time decides.
-Masters whose transfers take ``SLOW_CYCLES`` are last wherever they may be.
+Masters whose transfers take ``SLOW_CYCLES`` are last wherever they may be, but for few transfers.
+Those are held, one in a run.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from vta_rtl.verilated.memory_costs import MemoryCosts
@@ -24,17 +26,25 @@ SLOW = (
 )
 """Other sets of masters bring about hardly any order that these do not."""
 
+_QUICK = MemoryCosts(
+    read_latency_cycles=1, write_latency_cycles=0, bytes_per_cycle=64, refresh_interval_cycles=0
+)
+
 
 def _order(*, load: int = 0, weight: int = 0, compute: int = 0, store: int = 0) -> MemoryCosts:
-    return MemoryCosts(
-        read_latency_cycles=1,
+    return replace(
+        _QUICK,
         write_latency_cycles=store,
-        bytes_per_cycle=64,
-        refresh_interval_cycles=0,
         load_delay_cycles=load,
         weight_delay_cycles=weight,
         compute_delay_cycles=compute,
     )
+
+
+def held(port: int, burst: int, cycles: int) -> MemoryCosts:
+    """Return the costs of a run in which one burst of a master takes so many cycles, and others
+    hardly any."""
+    return replace(_QUICK, held_port=port, held_burst=burst, held_cycles=cycles)
 
 
 ORDERS = {

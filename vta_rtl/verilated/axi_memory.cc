@@ -38,6 +38,7 @@ AxiMemory::AxiMemory(Arena arena, const MemoryCosts& costs,
 
 void AxiMemory::set_costs(const MemoryCosts& costs) {
   costs_ = costs;
+  bursts_.fill(0);
   random_.seed(costs.seed + 1);
 }
 
@@ -52,6 +53,12 @@ void AxiMemory::record(const Burst& burst, std::uint32_t port) {
                         .last_cycle = cycle_,
                         .port = port,
                         .beats = burst.all_beats});
+}
+
+std::uint32_t AxiMemory::delay_of_next(std::uint32_t port) {
+  const bool held = port == costs_.held_port && bursts_[port] == costs_.held_burst;
+  ++bursts_[port];
+  return delay_of(costs_, port) + (held ? costs_.held_cycles : 0);
 }
 
 bool AxiMemory::goes_on() {
@@ -141,7 +148,7 @@ void AxiMemory::sample(Reader& reader) {
   }
   if (port.arready != 0 && port.arvalid != 0) {
     reader.waiting.push_back(
-        {.cycle = cycle_ + costs_.read_latency_cycles + delay_of(costs_, reader.number),
+        {.cycle = cycle_ + costs_.read_latency_cycles + delay_of_next(reader.number),
          .address = port.araddr,
          .beats = std::uint32_t{port.arlen} + 1});
   }
@@ -159,7 +166,7 @@ void AxiMemory::sample_write() {
       ++beats_;
       if (write_.wlast != 0) {
         Burst burst = asked_.front();
-        burst.cycle = cycle_ + costs_.write_latency_cycles;
+        burst.cycle = cycle_ + costs_.write_latency_cycles + delay_of_next(kStore);
         asked_.pop_front();
         answered_.push_back(burst);
       }

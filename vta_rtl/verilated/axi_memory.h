@@ -34,6 +34,9 @@ struct MemoryCosts {
   std::uint32_t load_delay_cycles;     // of each burst of inputs that load reads, in addition
   std::uint32_t weight_delay_cycles;   // the same for its weights
   std::uint32_t compute_delay_cycles;  // and for compute
+  std::uint32_t held_port;             // of this port, numbered as in Transfer,
+  std::uint32_t held_burst;            // this one of all bursts since the costs were set, from 0,
+  std::uint32_t held_cycles;           // takes so much longer, and those behind it wait
 };
 
 /// A burst of one of the ports fetch, load, weight, compute and store, in this order.
@@ -123,6 +126,7 @@ class AxiMemory {
     bool offered = false;  // a beat, which stays until it is taken
   };
 
+  [[nodiscard]] std::uint32_t delay_of_next(std::uint32_t port);
   [[nodiscard]] bool goes_on();
   [[nodiscard]] bool grants_a_beat();
   void drive(Reader& reader);
@@ -139,6 +143,7 @@ class AxiMemory {
   std::deque<Burst> answered_;  // writes whose answer is to leave
   std::deque<std::byte> data_;  // of the writes that are not in memory yet
   bool answer_offered_ = false;
+  std::array<std::uint32_t, kReadPorts + 1> bursts_{};  // of each port, since the costs were set
   std::minstd_rand random_;
   std::uint64_t cycle_ = 0;
   std::uint64_t beats_ = 0;

@@ -17,7 +17,10 @@ class MemoryCosts:
     (JESD209-4, 8 Gbit a channel). That leaves 3.9 GB/s, as ``board/ultra96.toml`` has it from a
     measurement. For tests: ``stall_percent`` of the cycles a channel pauses at random, from
     ``seed``; each burst of inputs, of weights, or that compute reads takes
-    ``load_delay_cycles``, ``weight_delay_cycles`` or ``compute_delay_cycles`` in addition.
+    ``load_delay_cycles``, ``weight_delay_cycles`` or ``compute_delay_cycles`` in addition; and one
+    burst is held for ``held_cycles``, which those behind it wait for: ``held_burst``, from 0 since
+    the costs were set, of the port that has the place ``held_port`` in
+    :data:`~vta_rtl.isa.names.MASTERS`.
     """
 
     read_latency_cycles: int = 50
@@ -30,6 +33,9 @@ class MemoryCosts:
     load_delay_cycles: int = 0
     weight_delay_cycles: int = 0
     compute_delay_cycles: int = 0
+    held_port: int = 0
+    held_burst: int = 0
+    held_cycles: int = 0
 
     def as_c(self) -> ctypes.Structure:
         """Return the C structure ``MemoryCosts`` of ``axi_memory.h``."""

@@ -107,6 +107,29 @@ def test_transfers_are_recorded_with_the_cycles_in_which_memory_was_used(
     assert begins["slow weight"] == [inputs, weights + 500, biases + 500]
     assert begins["slow load"][:2] == [inputs + 500, weights]
     assert begins["slow load"][2] > inputs + 500  # and for the LOAD before it
+
+
+def test_a_burst_that_is_held_is_late_and_so_are_those_behind_it(
+    revision: str, device: VerilatedDevice
+) -> None:
+    loads = [
+        Load(memory_type=MemoryType.INP, sram_base=n, dram_base=n, x_size=8, push_next=n == 16)
+        for n in (0, 8, 16)
+    ]
+    program = encode(ACCELERATORS[revision], [*loads, Finish(pop_prev=True)])
+    port = list(MASTERS).index("load")
+    quick = MemoryCosts(read_latency_cycles=1, bytes_per_cycle=64, refresh_interval_cycles=0)
+    begins = []
+    for costs in (quick, replace(quick, held_port=port, held_burst=1, held_cycles=500)):
+        device.set_costs(costs)
+        device.record_transfers(True)
+        device.run_image(program, np.zeros(384, np.uint8))
+        found = device.transfers()
+        cycles = found.first_cycle[found.port == port]
+        begins.append(cycles - found.first_cycle.min())
+    (first, second, third), held = begins
+    assert held[:2].tolist() == [first, second + 500]
+    assert held[2] >= third + 490
     device.record_transfers(False)
     device.run_image(program, np.zeros(256, np.uint8))
     assert not len(device.transfers().port)

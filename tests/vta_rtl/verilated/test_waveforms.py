@@ -13,6 +13,7 @@ from needs import BUILD
 from random_programs.findings import save_waveform
 from random_programs.generator import random_program
 from random_programs.machines import Machine
+from random_programs.timings import ORDERS
 
 from vta_rtl.verilated.device import VerilatedDevice, VerilatedDeviceError
 from vta_rtl.verilated.driver_library import build_driver_library
@@ -125,5 +126,6 @@ def test_a_file_that_cannot_be_written_is_an_error(library: Path, tmp_path: Path
 @pytest.mark.usefixtures("library")
 def test_a_random_program_leaves_the_cycles_of_a_timing(tmp_path: Path) -> None:
     program, path = random_program(TINY, 2, 3), tmp_path / "tiny-2.vcd"
-    ran = save_waveform(program, Machine(TINY, 8), "slow load and weight", BUILD / "vta_rtl", path)
+    costs = ORDERS["slow load and weight"]
+    ran = save_waveform(program, Machine(TINY, 8), costs, BUILD / "vta_rtl", path)
     assert len(times(path)) >= 2 * ran > 0
