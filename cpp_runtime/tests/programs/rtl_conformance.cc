@@ -83,6 +83,9 @@ Created<MemoryUnderTest> memory() {
 }
 
 Created<StageUnderTest> stage() {
+  if (hardware().accelerator != Accelerator{}) {
+    return Status(Code::kUnsupported, "its program is for the Ultra96's accelerator");
+  }
   auto memory = *HostMemory::create({.arena_bytes = testing::kStageArenaBytes});
   Result<std::unique_ptr<RtlDevice>> opened = open(*memory, {});
   if (!opened.ok()) return opened.status();
