@@ -19,9 +19,6 @@ BIAS = Load(memory_type=MemoryType.ACC, sram_base=0, dram_base=0, x_size=1)
 BUS_BYTES = 16
 LOAD, COMPUTE = (list(MASTERS).index(name) for name in ("load", "compute"))
 
-Burst = tuple[int, int, int]
-"""A port, its first cycle, its beats."""
-
 
 def orders() -> OpenOrders:
     """Return those of two LOADs of inputs and one of a bias, which no token orders."""
@@ -29,14 +26,12 @@ def orders() -> OpenOrders:
     return OpenOrders(RandomProgram(Accelerator(), 0, 0, program, np.zeros(0, np.uint8)), BUS_BYTES)
 
 
-def transfers(bursts: Sequence[Burst]) -> Transfers:
-    ports, first_cycles, beats = (np.array(column, np.int64) for column in zip(*bursts, strict=True))
-    return Transfers(first_cycles, first_cycles + beats - 1, ports, beats)
-
-
 def run(inputs: Sequence[int], bias: int) -> Transfers:
     """Return the transfers of a run in which bursts of inputs, and the bias, begin in a cycle."""
-    return transfers([*((LOAD, cycle, 16) for cycle in inputs), (COMPUTE, bias, 4)])
+    first_cycles = np.array([*inputs, bias], np.int64)
+    beats = np.array([16] * len(inputs) + [4], np.int64)
+    ports = np.array([LOAD] * len(inputs) + [COMPUTE], np.int64)
+    return Transfers(first_cycles, first_cycles + beats - 1, ports, beats)
 
 
 def test_a_transfer_that_was_first_is_to_be_held_by_its_first_burst() -> None:
