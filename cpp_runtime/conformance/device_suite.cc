@@ -602,8 +602,9 @@ struct FencedIn {
 TEST_P(DeviceConformance, RefusesAccessToMemoryThatIsNotTheProgramsOwn) {
   // Memory of another program, which must not change.
   const Buffer other = *device().memory().allocate(DeviceMemory::kAlignment);
-  const auto foreign =
-      static_cast<std::uint32_t>(other.device_address() / device().accelerator().out_bytes());
+  const auto foreign = [&](std::uint32_t element_bytes) {
+    return static_cast<std::uint32_t>(other.device_address() / element_bytes);
+  };
   FencedIn fenced(device());
   ASSERT_TRUE(fenced.refusal(device()).ok()) << "the program itself is good";
   ProductProgram& program = fenced.program;
@@ -619,9 +620,11 @@ TEST_P(DeviceConformance, RefusesAccessToMemoryThatIsNotTheProgramsOwn) {
   const std::uint32_t inputs = program.element(MemoryType::kUop, ProductProgram::kInpOffset);
   for (const Case& test :
        {Case{ProductProgram::kStore, 0, "are not in"},
-        Case{ProductProgram::kStore, foreign, "are not inside one of the program's regions"},
+        Case{ProductProgram::kStore, foreign(device().accelerator().out_bytes()),
+             "are not inside one of the program's regions"},
         Case{ProductProgram::kStore, constants, "are in a region that the program may only read"},
-        Case{ProductProgram::kLoadInp, foreign, "are not inside one of the program's regions"},
+        Case{ProductProgram::kLoadInp, foreign(device().accelerator().inp_bytes()),
+             "are not inside one of the program's regions"},
         Case{ProductProgram::kLoadUop, inputs, "which are not in a constant region"}}) {
     Instruction& instruction = program.instructions[test.instruction];
     const std::uint32_t good = std::exchange(instruction.dram_base, test.dram_base);
