@@ -76,8 +76,17 @@ def run_as_documented(script: str, replaced: dict[str, Path]) -> str:
 
 
 def test_the_readmes_python_prints_what_the_readme_says(readme: tuple[Path, str]) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"```text\n{readme[1]}```" in text
+    """But for last digits: onnxruntime's sums, and so the ranges of int8, differ by processor."""
+    (documented,) = re.findall(
+        r"^```text\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S
+    )
+    line = re.compile(r"^(\w+) +(\d\.\d\d) at x (\d+), y (\d+)$", re.M)
+    found, expected = line.findall(readme[1]), line.findall(documented)
+    assert [label for label, *_ in found] == [label for label, *_ in expected] == ["bicycle", "dog"]
+    numbers, documented_numbers = (
+        np.array([numbers for _, *numbers in lines], float) for lines in (found, expected)
+    )
+    assert (abs(numbers - documented_numbers) <= (0.03, 4, 4)).all(), readme[1]
 
 
 def test_the_tutorials_python_runs(readme: tuple[Path, str]) -> None:

@@ -65,9 +65,10 @@ def load_pair(bundle: Path, origin: Origin) -> NetworkPair:
     """Import and quantise ``origin`` as the build did, and compare the result with ``bundle``.
 
     A bundle has neither the float network nor the steps of its tensors. The build is
-    deterministic, so both come from the same files and the bundle's seed again. The golden output
-    proves it: integer Relax must give it bit for bit. Raises ``AccuracyError`` if it does not, and
-    the errors of the importer, the quantiser and the bundle.
+    deterministic on processors with the same vector instructions, so both come from the same files
+    and the bundle's seed again. The golden output proves it: integer Relax must give it bit for
+    bit. Raises ``AccuracyError`` if it does not, and the errors of the importer, the quantiser and
+    the bundle.
     """
     manifest = storage.read_manifest(bundle)
     preprocess = manifest.preprocess
@@ -121,6 +122,6 @@ def _require_same(
                 f"{origin.network}: quantised with {origin.scheme or origin.calibration}, its "
                 f"output {output} is not the golden output of {bundle.name}",
                 hint="give the network and the calibration pictures, as many of them, or the "
-                "scheme that the bundle was built from, and its float and int16 layers, or build "
-                "it again",
+                "scheme that the bundle was built from, and its float and int16 layers, on a "
+                "processor with the same vector instructions, or build it again",
             )
