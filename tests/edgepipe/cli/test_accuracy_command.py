@@ -194,7 +194,8 @@ def test_other_calibration_pictures(
         f"net.onnx: quantised with {tmp_path}/other.npz, its output logits is not the golden "
         "output of net.edgepipe",
         "give the network and the calibration pictures, as many of them, or the scheme that the "
-        "bundle was built from, and its float and int16 layers, or build it again",
+        "bundle was built from, and its float and int16 layers, on a processor with the same "
+        "vector instructions, or build it again",
     )
 
 

@@ -15,7 +15,8 @@ from edgepipe.quantize import scheme_file
 
 GIVE = (
     "give the network and the calibration pictures, as many of them, or the scheme that the bundle "
-    "was built from, and its float and int16 layers, or build it again"
+    "was built from, and its float and int16 layers, on a processor with the same vector "
+    "instructions, or build it again"
 )
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
