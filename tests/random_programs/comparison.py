@@ -68,7 +68,7 @@ def compare(program: RandomProgram, device: VerilatedDevice, bus_bytes: int) -> 
         costs = held(hold.port, hold.burst, longest)
         if difference := _run(program, device, costs, expected, orders):
             return outcome(f"transfer {hold.transfer} held: {difference}", costs)
-        orders.has_held(hold.transfer)
+        orders.has_held(hold.transfer, longest)
         runs += 1
     return outcome()
 

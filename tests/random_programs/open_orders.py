@@ -56,6 +56,7 @@ class OpenOrders:
         self._only_forwards, self._only_backwards = forwards, backwards
         self._forwards = np.zeros(len(first), np.bool_)
         self._backwards = np.zeros(len(first), np.bool_)
+        self._began = 0
         self._held = np.zeros(len(table), np.bool_)
         self._units = certain.units
         self._bursts = np.zeros(len(table), np.int64)
@@ -83,7 +84,7 @@ class OpenOrders:
         return int((self._is_open & (only_forwards | only_backwards)).sum())
 
     def next_hold(self) -> Hold | None:
-        """Return a transfer that was before an other one in all runs, and has not been held yet.
+        """Return a transfer that was before another one in all runs, and has not been held yet.
 
         There must have been a run.
         """
@@ -100,8 +101,9 @@ class OpenOrders:
         port, burst = int(self._units[transfer]) + 1, int(self._bursts[transfer])
         return Hold(transfer, port, burst)
 
-    def has_held(self, transfer: int) -> None:
-        """Note that a run has been seen in which a transfer waited for all others."""
+    def has_held(self, transfer: int, cycles: int) -> None:
+        """Note that the last run that was seen held a transfer for so long, which it must have."""
+        assert self._begins[transfer] - self._began >= cycles, f"transfer {transfer} was not held"
         self._held[transfer] = True
 
     def see(self, transfers: Transfers) -> str:
@@ -109,6 +111,7 @@ class OpenOrders:
 
         Return "", or which transfers were in an order that cannot be.
         """
+        self._began = int(transfers.first_cycle.min())
         for unit, numbers in self._of.items():
             chosen = transfers.port == unit + 1  # that of fetch is the first
             ends = np.cumsum(transfers.beats[chosen])
