@@ -31,8 +31,8 @@ _VERILATE = (
     *("--x-assign", "fast", "--x-initial", "fast", "-Wno-fatal", "-Wno-lint"),
 )
 _VERILATE_WAVEFORMS = ("--trace-vcd",)
-_COMPILE_WAVEFORMS = ("-DVM_TRACE=1", "-DVM_TRACE_VCD=1", "-O1")  # the last -O counts
-_COMPILE = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=default", "-w")
+_COMPILE_WAVEFORMS = ("-DVM_TRACE=1", "-DVM_TRACE_VCD=1")
+_COMPILE = ("-std=c++20", "-O1", "-fPIC", "-fvisibility=default", "-w")
 
 
 class DriverLibraryError(Exception):
