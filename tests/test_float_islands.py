@@ -65,7 +65,7 @@ def test_ordinary_operators_are_computed_in_int8(tmp_path: Path) -> None:
     made, pictures, preprocess = quantised(network)
     assert float_islands(made) == {}
     session = onnxruntime.InferenceSession(network.onnx_model.SerializeToString())
-    compiled = CompiledModule(made.module)
+    compiled = CompiledModule(made.module, runs=len(pictures))
     found = [compiled.run({made.input_name: picture}) for picture in pictures]
     expected = [
         session.run(list(made.output_names), {network.input_name: preprocess.normalise(picture)})

@@ -14,8 +14,6 @@ from collections.abc import Iterable
 from math import prod
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from edgepipe.boards import ArmTiming, Board
 from edgepipe.partition.operator import Operator
 from vta_stages.layers.records import (
@@ -119,21 +117,4 @@ def _call_cycles(call: Binding, timing: ArmTiming) -> float:
         return 0.0
     if call.op in _EXPONENTIAL:
         return prod(call.shape) * timing.exponential_cycles
-    return prod(call.shape) * _multiplications(call) * timing.element_cycles
-
-
-def _multiplications(call: Binding) -> int:
-    """Return those for one element of the result, or 1 for a call that does something else."""
-    weights = next((a for a in call.args if isinstance(a, np.ndarray) and a.ndim > 1), None)
-    if call.op == "matmul":
-        return _inner_extent(call)
-    if call.op == "nn.conv2d" and weights is not None:
-        return prod(weights.shape[1:])
-    return 1
-
-
-def _inner_extent(call: Binding) -> int:
-    """Return over how many elements a product of matrices or vectors sums."""
-    second = call.args[1]
-    shape = second.shape if isinstance(second, np.ndarray) else call.shapes[str(second)]
-    return int(shape[-2 if len(shape) > 1 else -1])
+    return prod(call.shape) * call.multiplications * timing.element_cycles

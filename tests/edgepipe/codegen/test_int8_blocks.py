@@ -31,7 +31,7 @@ def test_every_placement_and_cut_gives_the_bits_of_integer_relax(
     network = load_network(options["model"])
     quantized = quantize(network, pictures, small_networks.PREPROCESS)
     frames = [*pictures[:2], np.random.default_rng(3).integers(0, 256, (1, 16, 16, 3), np.uint8)]
-    compiled = CompiledModule(quantized.module)
+    compiled = CompiledModule(quantized.module, runs=len(frames))
     expected = [compiled.run({quantized.input_name: frame})["result"] for frame in frames]
     names = [operator.name for operator in match_operators(quantized.module)]
     for placement, cuts in (({}, ()), (dict.fromkeys(names, "arm"), (names[len(names) // 2],))):

@@ -39,7 +39,7 @@ def quantized(path: Path) -> QuantizedNetwork:
 
 def results(found: QuantizedNetwork, path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return the outputs of the integer network and of the original for some pictures."""
-    compiled = CompiledModule(found.module)
+    compiled = CompiledModule(found.module, runs=6)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     (name,) = found.output_names
     pairs = [

@@ -197,7 +197,7 @@ def attention_of(given: Network) -> str:
 def likeness(given: Network, made: QuantizedNetwork) -> float:
     """Return how far the results are those of the float network: 1 if they are the same."""
     session = onnxruntime.InferenceSession(given.onnx_model.SerializeToString())
-    compiled = CompiledModule(made.module)
+    compiled = CompiledModule(made.module, runs=len(FRAMES))
     found = [compiled.run({made.input_name: picture})["y0"] for picture in FRAMES]
     inputs = [{given.input_name: PREPROCESS.normalise(picture)} for picture in FRAMES]
     expected = [session.run(None, picture)[0] for picture in inputs]

@@ -69,7 +69,7 @@ def test_integer_network_follows_the_float_one(
 def assert_follows_float(network: Network, rounding: str = "nearest", least: float = 0.998) -> None:
     """Compare the outputs of the quantised network with those of onnxruntime."""
     result = quantized(network, rounding)
-    compiled = CompiledModule(result.module)
+    compiled = CompiledModule(result.module, runs=12)
     session = onnxruntime.InferenceSession(network.onnx_model.SerializeToString())
     found: list[list[np.ndarray]] = [[] for _ in result.output_names]
     expected: list[list[np.ndarray]] = [[] for _ in result.output_names]

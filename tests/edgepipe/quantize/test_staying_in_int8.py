@@ -206,7 +206,7 @@ def test_nothing_between_int8_operators_is_float(case: str, tmp_path: Path) -> N
     in_float = [o for o in operators if any("float" in b.dtype for b in o.bindings)]
     assert [o.output for o in in_float] == ["result"]
     session = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"))
-    compiled = CompiledModule(made.module)
+    compiled = CompiledModule(made.module, runs=len(frames))
     pairs = []
     for frame in frames:
         picture = small_networks.PREPROCESS.normalise(frame)

@@ -46,7 +46,7 @@ def quantized(model: onnx.ModelProto, folder: Path) -> QuantizedNetwork:
 
 def error(found: QuantizedNetwork, folder: Path) -> float:
     """Return the root mean square difference from float in steps of the output."""
-    compiled = CompiledModule(found.module)
+    compiled = CompiledModule(found.module, runs=8)
     session = onnxruntime.InferenceSession(folder / "net.onnx")
     differences = []
     for frame in small_networks.frames(8, seed=5):
