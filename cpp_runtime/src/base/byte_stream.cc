@@ -35,6 +35,7 @@ Result<std::size_t> ByteStream::read_some(std::span<std::byte> bytes, Clock::tim
     if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
     const ssize_t count = ::read(file_.number(), bytes.data(), bytes.size());
     if (count > 0) step();
+    if (count == 0) ended_ = true;
     if (count >= 0) return static_cast<std::size_t>(count);
     if (errno == EINTR || errno == EAGAIN) continue;
     return corrupt("cannot be read: " + std::generic_category().message(errno));

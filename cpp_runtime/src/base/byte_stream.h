@@ -35,6 +35,9 @@ class ByteStream {
   /// limit, one of these checks.
   Result<bool> read(std::span<std::byte> bytes, const std::atomic<bool>& stop);
 
+  /// Whether the end of the input was read.
+  [[nodiscard]] bool ended() const { return ended_; }
+
  private:
   Result<std::size_t> read_some(std::span<std::byte> bytes, Clock::time_point due,
                                 const std::atomic<bool>& stop);
@@ -44,6 +47,7 @@ class ByteStream {
 
   FileDescriptor file_;
   Waiting waiting_;
+  bool ended_ = false;
 };
 
 }  // namespace edgepipe

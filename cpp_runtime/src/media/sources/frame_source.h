@@ -36,6 +36,9 @@ class FrameSource {
   /// nothing once warm.
   Result<bool> read(std::span<std::byte> bytes, const std::atomic<bool>& stop);
 
+  /// Whether the end of the input was read.
+  [[nodiscard]] bool ended() const { return stream_.ended(); }
+
  private:
   FrameSource(ByteStream stream, std::string name, Format format, const Preprocess& preprocess);
 

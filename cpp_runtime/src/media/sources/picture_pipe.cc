@@ -87,6 +87,9 @@ class PictureFifo final : public PictureSource {
     lease.release();
     PictureLease next = pool_->lend(shape_);
     while (!stop) {
+      // The end whose writer has gone stays open until there is another one: without any, the pipe
+      // would drop what the next writer may have written by then.
+      std::optional<FrameSource> ended;
       if (bytes_) {
         Result<bool> more = bytes_->read(PicturePool::writable(next), stop);
         if (stop) break;
@@ -96,6 +99,7 @@ class PictureFifo final : public PictureSource {
           lease = std::move(next);
           return true;
         }
+        if (bytes_->ended()) ended = std::move(bytes_);
         close(more.ok() ? Status() : more.status());
       } else {
         std::this_thread::sleep_for(kStopInterval);

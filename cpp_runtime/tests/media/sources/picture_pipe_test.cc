@@ -36,11 +36,11 @@ class PictureFifoTest : public ::testing::Test {
     source_ = std::move(*opened);
   }
 
-  /// Waits for the source to open its end.
+  /// Waits for the source to open its end, or for `stop_`.
   FileDescriptor writer() {
     for (;;) {
       FileDescriptor file(::open(path_.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
-      if (file.valid()) return file;
+      if (file.valid() || stop_) return file;
       std::this_thread::sleep_for(1ms);
     }
   }
@@ -76,6 +76,20 @@ TEST_F(PictureFifoTest, ContinuesAfterAWriterThatEndsInsideAPicture) {
   EXPECT_EQ(next(), "picture2");
   writers.join();
   EXPECT_THAT(source_->fault(), HasSubstr("the input ends after 4 of 8 bytes"));
+}
+
+TEST_F(PictureFifoTest, NoPictureOfWritersThatFollowEachOtherAtOnceIsLost) {
+  open({.limit = 500ms, .give_up = 1s});  // a lost picture fails the test
+  std::thread writers([this] {
+    for (int number = 1000; number < 1500 && !stop_; ++number) {
+      write(writer(), "pict" + std::to_string(number));
+    }
+  });
+  for (int number = 1000; number < 1500 && !HasFailure(); ++number) {
+    EXPECT_EQ(next(), "pict" + std::to_string(number));
+  }
+  stop_ = true;
+  writers.join();
 }
 
 TEST_F(PictureFifoTest, ACompressedPictureIsNoFrameAndTheNextWriterMayBeRight) {
