@@ -79,7 +79,7 @@ def placed(network: Exported, folder: Path) -> tuple[Segment, ...]:
     return partition(quantized, check, given.board, given.wishes).segments
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", every(2, QUICK))
 def test_a_network_is_placed_in_few_stages(name: str, tmp_path: Path) -> None:
     assert len(placed(NETWORKS[name], tmp_path)) <= QUICK[name]
 

@@ -121,6 +121,7 @@ def test_every_picture_has_the_bits_of_this_machine_in_order(built: Path, two: D
     assert found == content(Simulated(built).run(given))
 
 
+@pytest.mark.systems
 def test_work_of_a_worker_that_dies_is_done_by_another(built: Path, tmp_path: Path) -> None:
     given = pictures(built)
     with (
@@ -145,6 +146,7 @@ def failure(built: Path, running: Dask, victim: subprocess.Popen[bytes]) -> str:
     return f"{caught.value}: {caught.value.hint}"
 
 
+@pytest.mark.systems
 def test_a_batch_that_every_worker_died_of_is_an_error(built: Path, tmp_path: Path) -> None:
     settings = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
     with dask(tmp_path / "dask", workers=2, **settings) as running:
@@ -165,6 +167,7 @@ def test_a_batch_that_a_worker_cannot_run_is_an_error(built: Path, two: Dask) ->
     assert caught.value.hint == "a worker's log says more"
 
 
+@pytest.mark.systems
 def test_a_cluster_that_loses_all_workers_is_an_error(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

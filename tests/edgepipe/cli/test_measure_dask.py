@@ -106,6 +106,7 @@ def test_the_workers_measure_what_one_machine_measures(
     assert there.read_bytes() == text
 
 
+@pytest.mark.systems
 def test_what_takes_too_long_fails_with_the_words_of_one_machine(
     network: Path, tmp_path: Path, tracker: str, boards: list[rpc.LocalServer], dask: object
 ) -> None:

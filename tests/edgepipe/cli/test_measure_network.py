@@ -212,6 +212,7 @@ def test_a_farm_shares_the_work_and_a_board_that_dies_loses_nothing(
     assert len(measured(costs)) >= 4
 
 
+@pytest.mark.systems
 def test_without_a_board_that_is_left_what_was_measured_stays(
     network: Path, tmp_path: Path, tracker: str
 ) -> None:
@@ -232,6 +233,7 @@ def test_without_a_board_that_is_left_what_was_measured_stays(
     assert measured(costs)
 
 
+@pytest.mark.systems
 def test_a_client_that_is_killed_frees_its_board(
     network: Path, tmp_path: Path, tracker: str
 ) -> None:

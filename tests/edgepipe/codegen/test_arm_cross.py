@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from arm_layers import first_convolution, spec
 from emulated_stage import run_emulated
+from levels import long
 
 from edgepipe.codegen.arm import tensor_ir
 from edgepipe.codegen.arm.layouts import Blocks
@@ -163,7 +164,7 @@ def network(rng):
     return builder.finish(["joined", "total", "head", "bent", "by_channel"])
 
 
-@pytest.mark.parametrize("threads", [1, 3], ids="{0} threads".format)
+@pytest.mark.parametrize("threads", [long(1), 3], ids="{0} threads".format)
 def test_every_operator_gives_the_same_bits_on_a_board(
     architecture, threads, tmp_path, monkeypatch
 ):

@@ -28,15 +28,20 @@ LAYERS = {
 
 *_OTHERS, _COMMON = targets.X86_64.variants
 OF_EVERY_VARIANT = ("convolution", "table")
-"""Kinds for which variants have instructions of their own; for others they are flags of LLVM."""
-ALSO_COMMON = ("sum", "chain")
-"""`make test` runs all other kinds for boards only (``test_arm_cross.py``)."""
+"""Kinds for which variants have instructions of their own; for others they are flags of LLVM.
+
+`make test` runs all other kinds for boards only (``test_arm_cross.py``).
+"""
 
 CASES = [
-    *((kind, _COMMON) for kind in (*OF_EVERY_VARIANT, *ALSO_COMMON)),
+    *((kind, _COMMON) for kind in OF_EVERY_VARIANT),
     *((kind, variant) for variant in _OTHERS for kind in OF_EVERY_VARIANT),
-    *(long(k, _COMMON) for k in LAYERS if k not in (*OF_EVERY_VARIANT, *ALSO_COMMON)),
-    *(long(k, variant) for variant in _OTHERS for k in LAYERS if k not in OF_EVERY_VARIANT),
+    *(
+        long(k, variant)
+        for variant in (_COMMON, *_OTHERS)
+        for k in LAYERS
+        if k not in OF_EVERY_VARIANT
+    ),
 ]
 
 

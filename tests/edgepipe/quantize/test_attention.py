@@ -254,6 +254,7 @@ def test_kernels_have_the_bits_of_integer_relax(every: QuantizedNetwork, tmp_pat
 
 
 @pytest.mark.cross
+@pytest.mark.networks
 def test_boards_have_the_bits_of_integer_relax(
     architecture: str, every: QuantizedNetwork, tmp_path: Path
 ) -> None:

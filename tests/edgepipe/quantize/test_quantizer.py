@@ -56,7 +56,7 @@ def quantized(network: Network, rounding: str = "nearest") -> QuantizedNetwork:
     ("name", "rounding"),
     [
         *((name, "nearest") for name in sorted(MAKERS)),
-        *every(2, [(name, "reconstruct") for name in sorted(MAKERS)]),
+        *every(4, [(name, "reconstruct") for name in sorted(MAKERS)]),
     ],
 )
 def test_integer_network_follows_the_float_one(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from needs import cpp_package
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.systems]
 
 ROOT = Path(__file__).resolve().parents[3]
 
