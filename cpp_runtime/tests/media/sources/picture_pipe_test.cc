@@ -111,9 +111,9 @@ TEST_F(PictureFifoTest, ACompressedPictureIsNoFrameAndTheNextWriterMayBeRight) {
 
 TEST_F(PictureFifoTest, OpensItAgainWhenItsWriterFallsSilent) {
   open({.limit = 100ms});
-  std::thread writers([this] {
-    // Not for writing alone: for a moment, the source may have the pipe closed.
-    const FileDescriptor silent(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
+  // Not for writing alone, and open to the end: for a moment, the source may have the pipe closed.
+  const FileDescriptor silent(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
+  std::thread writers([&] {
     write(silent, "picture1pict");
     while (source_->counters().silences == 0) std::this_thread::sleep_for(1ms);
     write(FileDescriptor(::open(path_.c_str(), O_RDWR | O_CLOEXEC)), "picture2");
