@@ -7,6 +7,7 @@ import statistics
 
 import numpy as np
 import pytest
+from levels import every
 
 from bench import cost_fit, model
 from bench.measured_layers import MeasuredLayer, measured_arm_layers, measured_layers
@@ -25,10 +26,10 @@ def named(board: str, chosen_set: str, name: str) -> MeasuredLayer:
     return layer
 
 
-@pytest.mark.parametrize(("board", "chosen_set", "count"), [
+@pytest.mark.parametrize(("board", "chosen_set", "count"), every(2, [
     ("ultra96", "A", 10), ("pynq 1x16", "A", 10), ("pynq 4x8", "A", 10),
     ("pynq 1x16", "group", 9), ("pynq 1x16", "B", 29), ("pynq 4x8", "B", 18),
-])  # fmt: skip
+]))  # fmt: skip
 def test_a_rebuilt_schedule_has_the_gemm_steps_of_its_layer(
     board: str, chosen_set: str, count: int
 ) -> None:

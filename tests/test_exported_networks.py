@@ -96,7 +96,7 @@ def test_a_network_is_built_exactly(tmp_path: Path) -> None:
     build_exactly(described(NETWORKS["super_resolution"], tmp_path))
 
 
-@pytest.mark.parametrize("name", every(4, NETWORKS))
+@pytest.mark.parametrize("name", every(8, NETWORKS))
 def test_every_layer_of_a_network_can_be_in_int16(name: str, tmp_path: Path) -> None:
     network = NETWORKS[name]
     given = described(network, tmp_path)

@@ -29,6 +29,7 @@ def test_the_first_hour_on_this_machine(tmp_path: Path) -> None:
     assert len((tmp_path / "results/results.jsonl").read_text().splitlines()) == 11
 
 
+@pytest.mark.systems
 def test_the_first_day_on_this_machine(tmp_path: Path) -> None:
     said = tutorials.run(tutorials.commands("first-day", on_board=False), tmp_path, {})
     assert "pynq-z2" in said
@@ -38,6 +39,7 @@ def test_the_first_day_on_this_machine(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.systems
 def test_the_application_three_times(tmp_path: Path) -> None:
     installed("gst-launch-1.0", "gstreamer1.0-tools")
     if not (PLUGINS / "libgstedgepipe.so").is_file():

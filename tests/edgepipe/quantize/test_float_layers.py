@@ -98,7 +98,8 @@ def test_the_kernels_of_a_float_layer_have_the_bits_of_integer_relax(
 
 @pytest.mark.cross
 @pytest.mark.parametrize(
-    "make", [small_networks.detector, small_networks.upsampler, small_networks.activations]
+    "make",
+    every(3, [small_networks.activations, small_networks.detector, small_networks.upsampler]),
 )
 def test_boards_compute_the_bits_of_float_layers(
     architecture: str, make: Callable[[], onnx.ModelProto], tmp_path: Path

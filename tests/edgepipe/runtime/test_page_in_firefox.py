@@ -4,6 +4,7 @@ import cam_programs as cam
 import numpy as np
 import pytest
 from firefox_browser import open_firefox
+from levels import every
 
 SIZES = {"desktop": (1280, 800), "telephone": (390, 844)}
 PLACE = """
@@ -30,7 +31,7 @@ def firefox(scheme):
         yield opened
 
 
-@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("size", every(2, SIZES.values()), ids=SIZES)
 def test_the_page_shows_the_picture_and_its_figures(firefox, scheme, url, size):
     firefox.resize(*size)
     firefox.get(url)
