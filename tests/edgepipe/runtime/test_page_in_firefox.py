@@ -31,7 +31,7 @@ def firefox(scheme):
         yield opened
 
 
-@pytest.mark.parametrize("size", every(2, SIZES.values()), ids=SIZES)
+@pytest.mark.parametrize("size", every(2, [(size,) for size in SIZES.values()]), ids=SIZES)
 def test_the_page_shows_the_picture_and_its_figures(firefox, scheme, url, size):
     firefox.resize(*size)
     firefox.get(url)
