@@ -58,7 +58,7 @@ Argument = str | Array | int | float | Kernel | tuple[Any, ...]
 # LLVM's level 3 gives code that is no faster here, and takes up to half as long again.
 HOST_TARGET: Mapping[str, str | int] = {"kind": "llvm", "mcpu": "x86-64-v3", "opt-level": 2}
 # With fewer multiplications in all of a module's runs, optimising it takes longer than it saves.
-# NanoDet-g at 416x416, which has 2,100 million, takes 11.0 s without it and 12.2 s with it;
+# NanoDet-g at 416x416, which has 2,100 million, takes 11.4 s without it and 12.2 s with it;
 # MobileNetV2, 330 million, 7.6 s and 10.1 s (2026-11, one core of an AMD EPYC).
 _WORTH_OPTIMISING = 2_000_000_000
 _ATTRIBUTE_METHODS = {"get_int", "get_int_tuple", "get_str", "id_", "is_", "same_as"}

@@ -32,6 +32,8 @@ _VERILATE = (
 )
 _VERILATE_WAVEFORMS = ("--trace-vcd",)
 _COMPILE_WAVEFORMS = ("-DVM_TRACE=1", "-DVM_TRACE_VCD=1")
+# -O2 takes 128 s in place of 70 s for a stock accelerator, whose programs then take 8 % less time
+# (2026-11, two cores of an AMD EPYC).
 _COMPILE = ("-std=c++20", "-O1", "-fPIC", "-fvisibility=default", "-w")
 
 
