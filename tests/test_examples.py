@@ -89,6 +89,7 @@ def test_the_readmes_python_prints_what_the_readme_says(readme: tuple[Path, str]
     assert (abs(numbers - documented_numbers) <= (0.03, 4, 4)).all(), readme[1]
 
 
+@pytest.mark.systems
 def test_the_tutorials_python_runs(readme: tuple[Path, str]) -> None:
     boxes, people = python_blocks("docs/tutorial/first-bundle.md")
     assert "dog 0.45" in succeed("-c", boxes, folder=readme[0])

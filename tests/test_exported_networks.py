@@ -79,7 +79,7 @@ def placed(network: Exported, folder: Path) -> tuple[Segment, ...]:
     return partition(quantized, check, given.board, given.wishes).segments
 
 
-@pytest.mark.parametrize("name", every(2, QUICK))
+@pytest.mark.parametrize("name", every(4, QUICK))
 def test_a_network_is_placed_in_few_stages(name: str, tmp_path: Path) -> None:
     assert len(placed(NETWORKS[name], tmp_path)) <= QUICK[name]
 
@@ -96,7 +96,7 @@ def test_a_network_is_built_exactly(tmp_path: Path) -> None:
     build_exactly(described(NETWORKS["super_resolution"], tmp_path))
 
 
-@pytest.mark.parametrize("name", every(8, NETWORKS))
+@pytest.mark.parametrize("name", every(11, NETWORKS))
 def test_every_layer_of_a_network_can_be_in_int16(name: str, tmp_path: Path) -> None:
     network = NETWORKS[name]
     given = described(network, tmp_path)

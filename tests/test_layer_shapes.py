@@ -24,7 +24,7 @@ from vta_stages.isa import layout
 pytestmark = pytest.mark.sim
 
 
-@pytest.mark.parametrize("shape", every(4, SHAPES))
+@pytest.mark.parametrize("shape", every(6, SHAPES))
 def test_four_ways_to_run_a_layer_give_the_same_bits(shape, architecture, tmp_path):
     tested = layer(shape)
     source = tested.input

@@ -50,6 +50,7 @@ def test_every_tensor_between_stages_is_the_simulators(command, board, capsys):
     )
 
 
+@pytest.mark.systems
 def test_one_wrong_bit_of_the_accelerator_is_found(command, board, virtual_board, resnet8, capsys):
     accelerator = boards.load("ultra96").accelerator
     virtual_board.load_fpga(FpgaOptions(accelerator=accelerator, faults=("wrong-bit=1",)))

@@ -50,6 +50,7 @@ def test_an_accelerator_that_hangs_fails(virtual_board, examine):
     assert "missed their deadline" in found["self-test"]["text"]
 
 
+@pytest.mark.systems
 def test_another_encoding_revision_in_the_fpga_fails(virtual_board, examine):
     virtual_board.load_fpga(FpgaOptions(accelerator=boards.load("kv260").accelerator))
     code, found = examine()

@@ -123,6 +123,7 @@ def test_what_takes_too_long_fails_with_the_words_of_one_machine(
     assert read(there).entries == read(here).entries
 
 
+@pytest.mark.systems
 def test_work_of_a_worker_that_dies_is_repeated_and_its_board_is_free_again(
     network: Path, tmp_path: Path, tracker: str, boards: list[rpc.LocalServer], dask: object
 ) -> None:

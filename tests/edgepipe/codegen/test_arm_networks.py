@@ -45,7 +45,7 @@ def test_a_network_gives_the_bits_of_stock_tvm(name, variant, model_path, tmp_pa
             np.testing.assert_array_equal(found[output], array, err_msg=f"{output}, {threads}")
 
 
-@pytest.mark.parametrize("name", [RESNET, long(NANODET), long(MOBILENET)])
+@pytest.mark.parametrize("name", [long(RESNET), long(NANODET), long(MOBILENET)])
 def test_a_network_gives_the_same_bits_on_a_board(name, architecture, model_path, tmp_path):
     _, frame = compiled(model_path(name), tmp_path, ("x86_64", architecture))
     with ArmStage(tmp_path) as stage:

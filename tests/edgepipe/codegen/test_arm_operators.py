@@ -52,7 +52,7 @@ def test_an_operator_gives_the_bits_of_stock_tvm(kind, variant, monkeypatch, tmp
     monkeypatch.setattr(tensor_ir, "LEAST_SHARED", 0)  # kernels share loops of any size
 
     @hypothesis.settings(
-        max_examples=8,
+        max_examples=6,
         phases=[hypothesis.Phase.generate],
         deadline=None,
         derandomize=True,

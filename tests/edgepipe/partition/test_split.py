@@ -49,7 +49,7 @@ def run(stages: Sequence[StageModule], inputs: Mapping[str, NDArray[Any]]) -> di
     return tensors
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_cuts_give_the_same_bits(
     data: st.DataObject, detector: QuantizedNetwork, expected: dict[str, NDArray[Any]]

@@ -16,6 +16,7 @@ import exported_functions as functions
 import numpy as np
 import pipeline_stages as made
 import pytest
+from levels import every
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
@@ -66,7 +67,7 @@ KINDS: dict[str, tuple[Callable[..., Any], bool]] = {  # and whether it is expor
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", every(2, KINDS))
 def test_a_function_of_any_kind_is_exported_as_itself(kind: str, tmp_path: Path) -> None:
     function, by_name = KINDS[kind]
     x = np.arange(8, dtype=np.int32).reshape(1, 8)

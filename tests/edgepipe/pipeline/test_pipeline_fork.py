@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pipeline_stages as made
 import pytest
+from levels import every
 from needs import rpcd
 from small_networks import build_small_bundle
 
@@ -103,7 +104,7 @@ def run(program: str, *arguments: str) -> None:
     assert (found.returncode, found.stdout) == (0, "parent done\n"), found.stderr
 
 
-@pytest.mark.parametrize("child", CHILDREN)
+@pytest.mark.parametrize("child", every(2, CHILDREN))
 def test_a_forked_child_ends_and_the_parent_continues(child: str) -> None:
     body = textwrap.indent(CHILDREN[child].strip(), "    ")
     run(PROGRAM.format(child=body, fork=OS_FORK))

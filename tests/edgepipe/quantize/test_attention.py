@@ -118,7 +118,7 @@ def test_a_result_of_almost_nothing_keeps_its_sums_in_64_bits() -> None:
     np.testing.assert_array_equal(run_module(made, given)["y"], 127)
 
 
-@pytest.mark.parametrize("name", every_one_of(5, BLOCKS))
+@pytest.mark.parametrize("name", every_one_of(8, BLOCKS))
 def test_nothing_in_a_block_with_attention_is_float(name: str, tmp_path: Path) -> None:
     network = loaded(name, tmp_path)
     made = quantised(network)

@@ -85,7 +85,7 @@ def test_all_calls_of_a_layer_stay_float_and_no_others(
     assert {node.name for node in graph.nodes if is_integer(node)} == plain - {layer}
 
 
-@pytest.mark.parametrize(("make", "layer", "calls"), every(2, CASES.values()))
+@pytest.mark.parametrize(("make", "layer", "calls"), every(3, CASES.values()))
 def test_the_kernels_of_a_float_layer_have_the_bits_of_integer_relax(
     make: Callable[[], onnx.ModelProto], layer: str, calls: set[str], tmp_path: Path
 ) -> None:

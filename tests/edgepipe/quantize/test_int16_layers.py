@@ -156,7 +156,9 @@ def test_other_layers_keep_their_steps_around_a_region(
 @pytest.mark.parametrize(
     ("make", "layer"),
     [
-        pytest.param(small_networks.projected, "block_out", id="projection"),
+        pytest.param(
+            small_networks.projected, "block_out", id="projection", marks=pytest.mark.networks
+        ),
         pytest.param(
             small_networks.reluctant, "second", id="float neighbours", marks=pytest.mark.networks
         ),

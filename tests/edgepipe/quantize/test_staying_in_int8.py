@@ -195,7 +195,7 @@ CASES: dict[str, Callable[[Builder], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", every(2, CASES))
+@pytest.mark.parametrize("case", every(3, CASES))
 def test_nothing_between_int8_operators_is_float(case: str, tmp_path: Path) -> None:
     b = Builder(3)
     b.conv(CASES[case](b), "result", (4, CHANNELS, 1, 1))

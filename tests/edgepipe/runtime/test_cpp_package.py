@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 import pipeline_bundles as bundles
 import pytest
+from levels import every
 from needs import EMULATORS, built, cpp_package, installed
 
 from edgepipe import resources
@@ -59,7 +60,7 @@ def stopwatch(package, tmp_path_factory):
     return compile_project(DEVICE_PROJECT, package, folder) / "stopwatch"
 
 
-@pytest.mark.parametrize("header", PUBLIC)
+@pytest.mark.parametrize("header", every(3, PUBLIC))
 def test_a_public_header_compiles_alone(package, header):
     include = next(package.parents[2].rglob("include"))
     compiler = ("c++", "-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only")
