@@ -235,12 +235,15 @@ class _Answer:
 
     def wait(self) -> Any:
         self._is_there.acquire()
-        if self._cause is None:
+        cause, self._cause = self._cause, None
+        if cause is None:
             return self._result
         try:
-            raise self._cause
+            raise cause
         finally:
-            del self  # the error's traceback must not keep the error alive
+            # The error's traceback has this frame and the caller's, which knows the answer. Neither
+            # may keep the error alive, and with it the session, of which a process has at most 32.
+            del cause
 
 
 def _work(items: queue.SimpleQueue[_Item | None]) -> None:

@@ -1,9 +1,11 @@
 """The real edgepipe-rpcd with TVM's own client, a tracker, lost clients, and a bundle."""
 
+import gc
 import json
 import os
 import re
 import resource
+import signal
 import socket
 import subprocess
 import time
@@ -180,6 +182,19 @@ def test_a_client_killed_in_the_middle_of_a_run_frees_the_server(server, bundle,
         assert session.info()["process"] > 0
     server.close()
     assert not list(tmp_path.glob("edgepipe-rpc-*"))
+
+
+def test_lost_sessions_are_freed_without_the_garbage_collector(server):
+    """A process can have 32 sessions of TVM's."""
+    gc.disable()
+    try:
+        for _ in range(40):
+            with rpc.connect(server.port, key=server.key) as session:
+                os.kill(session.info()["process"], signal.SIGKILL)
+                with pytest.raises(RpcError):
+                    session.info()
+    finally:
+        gc.enable()
 
 
 def test_a_session_ends_when_its_time_is_up(server):
