@@ -81,7 +81,7 @@ def test_ordinary_operators_are_computed_in_int8(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "case",
     every(
-        2, ["rolled", "largest_of_joined_channels", "quotient_of_tensors", "windows_of_two_sizes"]
+        4, ["rolled", "largest_of_joined_channels", "quotient_of_tensors", "windows_of_two_sizes"]
     ),
 )
 def test_an_ordinary_operator_is_built_exactly(case: str, tmp_path: Path) -> None:
@@ -89,6 +89,7 @@ def test_an_ordinary_operator_is_built_exactly(case: str, tmp_path: Path) -> Non
     build_exactly(options(tmp_path, tmp_path / "net.onnx", HEIGHT, WIDTH))
 
 
+@pytest.mark.networks
 def test_a_choice_by_a_constant_mask_is_built_exactly(tmp_path: Path) -> None:
     """Adaptive pools of torch's newer exporter contain such a choice."""
     builder = Builder()

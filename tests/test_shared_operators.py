@@ -128,6 +128,7 @@ def test_a_placement_file_keeps_shares(network: Path, bundle: Path, tmp_path: Pa
     assert {o.name for o in found.operators} == {name for name, _ in stages[0]}
 
 
+@pytest.mark.networks
 def test_the_accuracy_of_shared_layers(
     network: Path, bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -158,6 +158,7 @@ def test_vectors_run_by_polling_too(machine, virtual_board):
     assert after == np.load(file)["dram_after"].tobytes()
 
 
+@pytest.mark.systems
 def test_a_thousand_runs_with_faults_are_recovered_or_reported(machine, virtual_board):
     faults = ("hang=200", "stale-done=7", "lost-interrupt=11")
     virtual_board.load_fpga(FpgaOptions(accelerator=ULTRA96, faults=faults))

@@ -96,6 +96,7 @@ def test_the_costs_of_an_accelerator_whose_rows_wait_together_are_found() -> Non
     assert {n: v for n, v in found.items() if v != expected[n]} == {}
 
 
+@pytest.mark.networks
 def test_delays_of_up_to_20_us_change_costs_by_a_few_percent(programs: dict[str, Program]) -> None:
     """The launch contains the delays of the host itself."""
     late = random.Random(4)

@@ -107,6 +107,7 @@ def test_accuracy_finds_network_and_scheme_beside_the_bundle(
     )
 
 
+@pytest.mark.networks
 def test_accuracy_of_a_bundle_with_a_float_layer(
     built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,6 +193,7 @@ def test_rounding_by_results_reads_the_pictures_whatever_the_scheme(
     assert run(*start, "--scheme", scheme, "--rounding", "nearest") == 0
 
 
+@pytest.mark.networks
 def test_a_layer_with_choices_of_its_own_is_the_same_bundle_again(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,7 +48,7 @@ def limited(loaded_ms: float, stages: int, latency_ms: float) -> Iterator[Goal]:
 @pytest.mark.parametrize(
     "table",
     [
-        pytest.param(mobilenet_v2(), id="MobileNetV2"),
+        pytest.param(mobilenet_v2(), id="MobileNetV2", marks=pytest.mark.networks),
         pytest.param(made_up(1, 14, cores=2, hop_us=50.0), id="14 rows on two cores"),
         pytest.param(made_up(2, 20, cores=3, hop_us=50.0), id="20 rows on three cores"),
     ],

@@ -208,6 +208,7 @@ def test_sums_of_the_largest_values_are_exact() -> None:
         assert found[channel] == np.clip(expected, -32768, 32767)
 
 
+@pytest.mark.networks
 def test_a_scheme_names_int16_layers(
     network: Network, in_int8: QuantizedNetwork, tmp_path: Path
 ) -> None:

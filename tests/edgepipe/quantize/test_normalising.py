@@ -275,6 +275,7 @@ def test_boards_compute_the_same_bits(
     assert found["head"].tobytes() == expected["head"].tobytes()
 
 
+@pytest.mark.networks
 def test_a_normalisation_stays_float_on_request(network: Network, made: QuantizedNetwork) -> None:
     floats = quantised(network, float_layers=("layer",))
     kinds = {binding.name: binding.dtype for binding in read_main(floats.module).bindings}

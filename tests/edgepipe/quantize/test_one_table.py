@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import small_networks
+from levels import long
 
 from edgepipe.frontend.network import Network, load_network
 from edgepipe.partition.operators import match_operators
@@ -48,7 +49,7 @@ def outputs(network: QuantizedNetwork) -> list[np.ndarray]:
             for frame in frames]  # fmt: skip
 
 
-@pytest.mark.parametrize("make", [small_networks.silu_block, small_networks.squeeze_excite])
+@pytest.mark.parametrize("make", [long(small_networks.silu_block), small_networks.squeeze_excite])
 def test_every_function_has_one_table_and_nearly_the_same_results(
     make: Make, tmp_path: Path
 ) -> None:

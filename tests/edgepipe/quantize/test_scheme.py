@@ -102,6 +102,7 @@ def original(network: Network) -> QuantizedNetwork:
     return from_pictures(network)
 
 
+@pytest.mark.networks
 def test_an_edited_threshold_changes_the_step(network: Network, original: QuantizedNetwork) -> None:
     name = "block_Relu"
     wider = replace(

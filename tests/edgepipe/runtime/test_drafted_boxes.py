@@ -153,6 +153,7 @@ def test_a_drafted_head_is_decoded(name: str, files: bundles.Files, tmp_path: Pa
     check(result.detections, name, outputs, size)
 
 
+@pytest.mark.networks
 def test_a_build_with_a_draft_gives_boxes(tmp_path: Path) -> None:
     path, size = drafted("retinaface", tmp_path, 0.25)
     text = (tmp_path / "net.toml").read_text()

@@ -153,7 +153,7 @@ def test_random_loads_write_rows_and_pads(
     if kind in MEMORY_EXTENSIONS:
         accelerator = replace(accelerator, extensions=(MEMORY_EXTENSIONS[kind],))
     loads = [
-        random_load(draw, accelerator, kind) for _ in range(6 if kind is MemoryType.WGT else 12)
+        random_load(draw, accelerator, kind) for _ in range(4 if kind is MemoryType.WGT else 8)
     ]
     check_loads(accelerator, kind, loads, dram_model(bus_bytes, stall_percent=stall_percent))
 
