@@ -7,6 +7,9 @@ Tools for FPGAs, and Verilator, take it from there.
 
 from __future__ import annotations
 
+import gc
+import warnings
+
 from amaranth.back import rtlil as amaranth_rtlil
 from amaranth.back.verilog import convert
 from amaranth.hdl import (
@@ -16,6 +19,7 @@ from amaranth.hdl import (
     Module,
     ResetSignal,
     Signal,
+    UnusedElaboratable,
     ValueLike,
 )
 
@@ -69,8 +73,14 @@ def rtlil(
 
 def ports(accelerator: Accelerator, *, bus_bytes: int = 16) -> dict[str, tuple[str, int]]:
     """Return ``"input"`` or ``"output"`` and the bits of each port of :func:`verilog`, by name."""
-    top = _top(accelerator, bus_bytes, ProductCell.BEHAVIOURAL)
-    return {name: (top.directions[name], len(port)) for name, (port, _) in top.ports.items()}
+    with warnings.catch_warnings():
+        # The circuit is only looked at; Amaranth warns of that when it is freed.
+        warnings.simplefilter("ignore", UnusedElaboratable)
+        top = _top(accelerator, bus_bytes, ProductCell.BEHAVIOURAL)
+        found = {name: (top.directions[name], len(port)) for name, (port, _) in top.ports.items()}
+        del top
+        gc.collect()
+    return found
 
 
 def _top(accelerator: Accelerator, bus_bytes: int, cell: ProductCell) -> _Top:

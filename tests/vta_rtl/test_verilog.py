@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import warnings
 
 import pytest
 from accelerators import TINY
@@ -24,6 +26,15 @@ def ports() -> dict[str, tuple[str, int]]:
 
 def test_the_ports_are_known_without_generating_it(ports: dict[str, tuple[str, int]]) -> None:
     assert verilog_module.ports(TINY, bus_bytes=8) == ports
+
+
+@pytest.mark.usefixtures("ports")  # before a circuit was generated, Amaranth does not warn
+def test_a_look_at_the_ports_warns_of_nothing() -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        verilog_module.ports(TINY, bus_bytes=8)
+        gc.collect()
+    assert [str(each.message) for each in told] == []
 
 
 def test_clock_reset_and_interrupt_are_ports(ports: dict[str, tuple[str, int]]) -> None:
