@@ -12,7 +12,7 @@ DEMO    := build/demo
 SOURCES := $(shell find edgepipe edgepipe_runtime vta_stages vta_rtl cpp_runtime board -type f -not -path '*/__pycache__/*') \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo board wheel deb test test-python test-cpp test-board test-networks test-rtl-long test-systems test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-farm bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime bitstream-sources rtl-report rtl-proofs rtl-buses bench-split bench-deploy soak docs container container-ci packages clean help
+.PHONY: demo board wheel deb test test-python test-cpp test-cpp-host test-cpp-aarch64 test-board test-networks test-rtl-long test-systems test-sanitizers fuzz fuzz-networks lint format bench-accuracy bench-arm bench-build bench-counts bench-farm bench-model bench-networks bench-page bench-pipeline bench-predicted bench-sim bench-rtl bench-tables bench-vta bench-runtime bitstream-sources rtl-report rtl-proofs rtl-buses bench-split bench-deploy soak docs container container-ci packages clean help
 
 help:
 	@echo "make demo            build NanoDet for the Ultra96, run it on a clip on this machine, show the result"
@@ -64,11 +64,16 @@ $(DEMO)/nanodet.edgepipe: $(VENV)/.installed
 
 test: test-cpp test-python
 
-# A test that hangs fails: after 15 minutes, as one of Python does.
+# Both programs at once, as each waits for much of its time. A test that hangs fails: after 15 minutes, as one of Python does.
 test-cpp: $(VENV)/.installed $(AARCH64)/.built
-	timeout --foreground 900 $(HOST)/bin/edgepipe-tests --gtest_brief=1
-	QEMU_CPU=cortex-a53 timeout --foreground 900 qemu-aarch64-static -L /usr/aarch64-linux-gnu \
-	    $(AARCH64)/bin/edgepipe-tests --gtest_brief=1
+	$(MAKE) --no-print-directory -j 2 --output-sync=target test-cpp-host test-cpp-aarch64
+
+test-cpp-host test-cpp-aarch64: test-cpp-%:
+	mkdir -p build/$*/test-files
+	TEST_TMPDIR=$(abspath build/$*/test-files) timeout --foreground 900 \
+	    $(EMULATOR) build/$*/bin/edgepipe-tests --gtest_brief=1
+
+test-cpp-aarch64: EMULATOR = env QEMU_CPU=cortex-a53 qemu-aarch64-static -L /usr/aarch64-linux-gnu
 
 # One more worker than cores, because the one with the emulated board waits half of the time. Tests start many programs
 # in Python, which are faster with compiled modules.
