@@ -150,7 +150,7 @@ def _compile(folder: Path, verilator: Path, defines: list[str]) -> Path:
 
     def compiled(name: str, sources: list[Path], level: tuple[str, ...] = _COMPILE) -> Path:
         unit, target = folder / f"{name}.cc", folder / f"{name}.o"
-        unit.write_text("".join(f'#include "{source}"\n' for source in sources))
+        unit.write_text("".join(f'#include "{source.resolve()}"\n' for source in sources))
         _run([compiler, *level, *flags, "-c", unit, "-o", target], verilator)
         return target
 

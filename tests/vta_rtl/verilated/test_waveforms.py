@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,8 +31,9 @@ DRAM = np.zeros(64, np.uint8)
 
 @pytest.fixture(scope="module")
 def library() -> Path:
-    """Return a library that writes waveforms."""
-    return build_driver_library(TINY, BUILD / "vta_rtl", bus_bytes=8, waveforms=True)
+    """Return a library that writes waveforms; its cache is relative to the current folder."""
+    cache = Path(os.path.relpath(BUILD / "vta_rtl"))
+    return build_driver_library(TINY, cache, bus_bytes=8, waveforms=True).resolve()
 
 
 @pytest.fixture
