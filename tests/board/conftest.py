@@ -79,8 +79,8 @@ class Board:
 
 
 @pytest.fixture(scope="session")
-def virtual_board():
-    """Yield a running virtual board for exclusive use; stop it afterwards."""
+def started_board():
+    """Yield a running virtual board for exclusive use, whatever its FPGA; stop it afterwards."""
     if REAL_BOARD:
         pytest.skip(f"needs the virtual board, and EDGEPIPE_BOARD is {REAL_BOARD}")
     program = built("edgepipe-vta-run", "aarch64").read_bytes()
@@ -101,12 +101,20 @@ def virtual_board():
         running.down()
 
 
+@pytest.fixture(scope="module")
+def virtual_board(started_board):
+    """Return the virtual board; a module finds its FPGA in the normal state, and may change it."""
+    if started_board.status().fpga != HEALTHY:
+        started_board.load_fpga(HEALTHY)
+    return started_board
+
+
 @pytest.fixture(scope="session")
 def any_board(request):
     if REAL_BOARD:
         found = Board(host=REAL_BOARD, ssh_config=None)
     else:
-        virtual = request.getfixturevalue("virtual_board")
+        virtual = request.getfixturevalue("started_board")
         found = Board(host=SSH_HOST, ssh_config=virtual.ssh_config)
     # Also removes the files of a killed run.
     found.run([f"rm -rf {FOLDER}"])
@@ -117,11 +125,9 @@ def any_board(request):
 
 @pytest.fixture(scope="module")
 def board(any_board, request):
-    """Return the board, with its FPGA in the normal state."""
+    """Return the board, with its FPGA in the normal state when a module begins."""
     if not REAL_BOARD:
-        virtual = request.getfixturevalue("virtual_board")
-        if virtual.status().fpga != HEALTHY:
-            virtual.load_fpga(HEALTHY)
+        request.getfixturevalue("virtual_board")
     return any_board
 
 
