@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -40,11 +40,7 @@ class Dask:
         self._file = folder / "scheduler.json"
         self._environment = os.environ | settings | {"PYTHONPATH": str(ROOT)}
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0")
-        deadline = time.monotonic() + 60
-        while not self._file.is_file():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        self.address = json.loads(self._file.read_text())["address"].removeprefix("tcp://")
+        self.address = self._read_address().removeprefix("tcp://")
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def add_worker(self) -> None:
@@ -56,6 +52,15 @@ class Dask:
 
         with Client(self.address, set_as_default=False) as client:
             client.wait_for_workers(len(self.workers), timeout=60)
+
+    def _read_address(self) -> str:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            # The scheduler makes its file first, and writes it then.
+            with suppress(FileNotFoundError, json.JSONDecodeError):
+                return json.loads(self._file.read_text())["address"]
+            time.sleep(0.05)
+        raise TimeoutError(f"Dask's scheduler has not written {self._file} within 60 s")
 
     def _start(self, what: str, *options: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "dask", what, "--scheduler-file", str(self._file)]
