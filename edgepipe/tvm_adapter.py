@@ -58,8 +58,8 @@ Argument = str | Array | int | float | Kernel | tuple[Any, ...]
 # LLVM's level 3 gives code that is no faster here, and takes up to half as long again.
 HOST_TARGET: Mapping[str, str | int] = {"kind": "llvm", "mcpu": "x86-64-v3", "opt-level": 2}
 # With fewer multiplications in all of a module's runs, optimising it takes longer than it saves.
-# NanoDet-g at 416x416, which has 2,100 million, takes 11.4 s without it and 12.2 s with it;
-# MobileNetV2, 330 million, 7.6 s and 10.1 s (2026-11, one core of an AMD EPYC).
+# NanoDet-g at 416x416, which has 2,200 million, takes 6.5 s without it and 7.3 s with it;
+# MobileNetV2, 330 million, 3.1 s and 5.8 s (2026-11, one core of an AMD EPYC).
 _WORTH_OPTIMISING = 2_000_000_000
 _ATTRIBUTE_METHODS = {"get_int", "get_int_tuple", "get_str", "id_", "is_", "same_as"}
 
@@ -396,7 +396,10 @@ class CompiledModule:
         work = sum(math.prod(b.shape) * b.multiplications for b in main.bindings)
         if runs is not None and runs * work < _WORTH_OPTIMISING:
             target["opt-level"] = 0
-        with quiet():
+        # Without the checks of arguments in each function, most of the code of a small one: `run`
+        # checks those of main, and Relax has derived the others from them.
+        unchecked = tvm.transform.PassContext(config={"tirx.disable_assert": True})
+        with quiet(), unchecked:
             executable = tvm.compile(legalise(module), target=tvm.target.Target(target))
         self._machine = relax.VirtualMachine(executable, tvm.cpu())
 
