@@ -28,8 +28,7 @@ METHODS = [
 
 
 def run(module: tvm.IRModule, picture: np.ndarray) -> np.ndarray:
-    with tvm.transform.PassContext(config={"tirx.disable_assert": True}):
-        executable = tvm.compile(module, target=tvm.target.Target(HOST_TARGET))
+    executable = tvm.compile(module, target=tvm.target.Target(HOST_TARGET))
     machine = relax.VirtualMachine(executable, tvm.cpu())
     return machine["main"](tvm.runtime.tensor(picture)).numpy()
 
