@@ -2,7 +2,8 @@
 
     library = build_driver_library(Accelerator(), Path("build/vta_rtl"))
 
-``edgepipe run NET --device driver:LIBRARY@0.0.1`` runs a bundle's VTA stages on it.
+``edgepipe-run NET --device driver:LIBRARY@0.0.1`` runs a bundle's VTA stages on it, ``--device
+rtl:LIBRARY`` with the board's own driver.
 """
 
 from __future__ import annotations
