@@ -22,6 +22,14 @@ Result<LoadedLibrary> load_library(const std::string& path, Code code, const std
   return Status(code, what + ": " + (reason == nullptr ? "no reason given" : reason));
 }
 
+Result<LoadedLibrary> load_library_file(const std::filesystem::path& file,
+                                        const std::string& what) {
+  // dlopen() would search for a name without a slash in the system's folders.
+  const std::filesystem::path path = file.has_parent_path() ? file : "." / file;
+  return load_library(path.string(), Code::kNotFound, what)
+      .advised("check its path, and that it is built for this machine");
+}
+
 Result<MemoryLibrary> load_library(std::span<const std::byte> content, const std::string& name) {
   Result<FileDescriptor> file = memory_file(name, content);
   if (!file.ok()) return file.status();

@@ -1,7 +1,7 @@
 // LoadedLibrary: a shared library that is open as long as this lives.
 //
 //   Result<LoadedLibrary> library =
-//       load_library("/opt/vta/libvta.so", Code::kNotFound, "driver libvta.so: cannot be loaded");
+//       load_library_file("libvta.so", "driver libvta.so: cannot be loaded");
 //   decltype(&::VTADeviceRun) run = nullptr;
 //   if (!find_function(library->get(), "VTADeviceRun", run)) ...
 #pragma once
@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,6 +28,10 @@ using LoadedLibrary = std::unique_ptr<void, CloseLibrary>;
 /// system's folders. `code` with "WHAT: the loader's reason" if it cannot be loaded, as
 /// open_failure() if there are too many open files. May block; runs the library's initialisers.
 Result<LoadedLibrary> load_library(const std::string& path, Code code, const std::string& what);
+
+/// Loads the library that a user named; without a slash, it is in the current folder. kNotFound
+/// with "WHAT: the loader's reason" and a hint if it cannot be loaded, otherwise as load_library().
+Result<LoadedLibrary> load_library_file(const std::filesystem::path& file, const std::string& what);
 
 /// Sets `function` to a library's function of that name, or to null; whether there is one.
 template <typename Function>

@@ -13,11 +13,9 @@ void find(void* library, const char* name, Function& function, std::string& miss
 
 Result<ForeignDriver> ForeignDriver::open(const std::filesystem::path& path) {
   ForeignDriver driver;
-  // dlopen would search for a name without a slash in the system's folders.
-  driver.path_ = path.has_parent_path() ? path.string() : "./" + path.string();
+  driver.path_ = path.string();
   Result<LoadedLibrary> loaded =
-      load_library(driver.path_, Code::kNotFound, "driver " + path.string() + ": cannot be loaded")
-          .advised("check its path, and that it is built for this machine");
+      load_library_file(path, "driver " + path.string() + ": cannot be loaded");
   if (!loaded.ok()) return loaded.status();
   driver.library_ = *std::move(loaded);
   void* const library = driver.library_.get();

@@ -8,7 +8,7 @@ namespace edgepipe {
 Result<std::unique_ptr<RtlCore>> RtlCore::open(const std::string& path, std::span<std::byte> memory,
                                                std::uint64_t first) {
   Result<LoadedLibrary> library =
-      load_library(path, Code::kNotFound, "RTL library " + path + ": cannot be loaded");
+      load_library_file(path, "RTL library " + path + ": cannot be loaded");
   if (!library.ok()) return library.status();
   Functions functions;
   void* const handle = library->get();

@@ -55,11 +55,8 @@ std::unique_ptr<FunctionStage> FunctionStage::create(std::string name, EpStageFu
 Result<std::unique_ptr<FunctionStage>> FunctionStage::open(std::string name,
                                                            const std::filesystem::path& library,
                                                            const std::string& symbol) {
-  // dlopen would search for a name without a slash in the system's folders.
   const std::string path = std::filesystem::absolute(library).string();
-  Result<LoadedLibrary> opened =
-      load_library(path, Code::kNotFound, "library cannot be loaded")
-          .advised("check its path, and that it is built for this machine");
+  Result<LoadedLibrary> opened = load_library_file(path, "library cannot be loaded");
   if (!opened.ok()) return opened.status();
   const std::shared_ptr<void> handle = *std::move(opened);
   void* const found = ::dlsym(handle.get(), symbol.c_str());

@@ -29,9 +29,11 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_small_bundle(tmp_path_factory.mktemp("rtl"), "ultra96", SIDE)
 
 
-def run(bundle: Path, device: str, *options: str) -> subprocess.CompletedProcess[str]:
+def run(
+    bundle: Path, device: str, *options: str, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     command = [built("edgepipe-run"), bundle, "--device", device, "--no-pin", *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder)
 
 
 def test_a_bundle_gives_its_golden_outputs_through_registers_and_interrupt(
@@ -98,7 +100,11 @@ def test_a_run_that_takes_too_long_is_aborted_and_its_cycles_are_reported(
 @pytest.mark.parametrize(
     ("library", "said", "hint"),
     [
-        (Path("gone.so"), "RTL library gone.so: cannot be loaded", ""),
+        (
+            Path("gone.so"),
+            "RTL library gone.so: cannot be loaded",
+            "hint: check its path, and that it is built for this machine",
+        ),
         (
             BUILD / "host/lib/libedgepipe_c.so",
             "lacks functions of a Verilated accelerator",
@@ -111,3 +117,9 @@ def test_another_library_is_refused(bundle: Path, library: Path, said: str, hint
     assert ran.returncode != 0
     assert said in ran.stderr
     assert hint in ran.stderr
+
+
+def test_a_name_without_a_folder_is_a_file_here(bundle: Path) -> None:
+    library = BUILD / "host/lib/libedgepipe_c.so"
+    ran = run(bundle, f"rtl:{library.name}", "--golden", folder=library.parent)
+    assert "libedgepipe_c.so: lacks functions" in ran.stderr
