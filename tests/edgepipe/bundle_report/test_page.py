@@ -34,6 +34,16 @@ return [...document.querySelectorAll(`#${table} tbody tr`)].filter((row) => !row
   .map((row) => row.cells[column])
   .map((cell) => cell.querySelector("button")?.title ?? (cell.title || cell.textContent));
 """
+FILL_FIRST_ROW = """
+const [table, texts] = arguments;
+const cells = [...document.querySelector(`#${table} tbody tr`).cells];
+if (cells.length !== texts.length) throw new Error(`${cells.length} columns`);
+cells.forEach((cell, at) => { (cell.querySelector("button") ?? cell).textContent = texts[at]; });
+"""
+HIDDEN_WIDTH = """
+const area = document.querySelector(`#${arguments[0]} .scroll`);
+return area.scrollWidth - area.clientWidth;
+"""
 LOADED = "return performance.getEntriesByType('resource').map((entry) => entry.name)"
 SCALE = "return view.scale"
 OVERFLOWING = """
@@ -292,6 +302,24 @@ def test_the_page_fits_its_width(page: Any, width: int) -> None:
         assert page.execute_script("return document.documentElement.scrollWidth") <= width
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_laptop_shows_all_columns_of_a_detectors_operators(
+    browser: Any, report: Report, tmp_path: Path
+) -> None:
+    row = (
+        *("124", "PartitionedCall_onnx_tf_prefix_LeakyRelu_113", "input_table", "arm, vta", "vta"),
+        *("vta1", "12.58 ms", "14.2 %", "3,859,095", "44.7 %", "881.6 KiB", "11,762"),
+        "runs while the VTA has other frames: more frames a second, by the model",
+    )
+    size = {"width": 1300, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        show(browser, tmp_path, to_page(report))
+        browser.execute_script(FILL_FIRST_ROW, "operator_table", row)
+        assert browser.execute_script(HIDDEN_WIDTH, "operators") == 0
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_light_and_dark_follow_the_system(page: Any) -> None:
